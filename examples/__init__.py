@@ -1,0 +1,1 @@
+"""The small fleet that does real work for the main job."""

@@ -1,0 +1,1 @@
+"""The wiring: definitions, resources, partitions, jobs, sensors, schedules and the commands."""

@@ -1,0 +1,1 @@
+"""One file a table: its pandera model and its nouns' shapes."""

@@ -1,0 +1,1 @@
+"""The HTTP and MCP faces over the store."""

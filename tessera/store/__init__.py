@@ -1,0 +1,1 @@
+"""SQL only: database, records, tasks, executions, keys."""
