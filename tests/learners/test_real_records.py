@@ -10,7 +10,7 @@ import pytest
 
 from learners.path_statistics import groups
 from learners.statistics import exact_median
-from schemas import observations
+from schemas import pages
 from tessera.observations import attempt_parts, build_item
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -45,7 +45,10 @@ def records(request: pytest.FixtureRequest) -> tuple[str, pl.DataFrame]:
                     **server,
                 )
             )
-    return request.param, observations.frame(items)
+    parts_of = [items[start : start + 1000] for start in range(0, len(items), 1000)]
+    texts = [json.dumps({"items": part}, separators=(",", ":")) for part in parts_of]
+    frames = [pages.read([text.encode()]).rows for text in texts]
+    return request.param, pl.concat(frames)
 
 
 @pytest.fixture(scope="module")
