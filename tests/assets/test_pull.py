@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from assets.lake import Lake
-from assets.observations import pull
+from assets.pull import pull
 from assets.views import LakeConflictError, LakeError, View
 from assets.writer import Writer
 from schemas.observations import SCHEMA, frame
@@ -281,7 +281,7 @@ def test_a_write_that_fails_leaves_the_cursor_at_the_last_durable_batch(lake, pa
 DYING = """
 import os, signal, sys
 from assets.lake import Lake
-from assets.observations import pull
+from assets.pull import pull
 from assets.writer import Writer
 from tessera.client import Client
 
