@@ -105,9 +105,8 @@ def show(settings: Settings, reader: Client) -> None:
     """Print what was learned, read back with a key that may only read this queue, and where it is."""
     cards = [reader.get_record(STORE, key) for key in (DEFAULT_CARD, METHOD_CARD)]
     body = cards[1]["body"]
-    console.print(
-        f"\n[bold]What was learned[/bold] from {body['window']['count']} runs: which method fits which input\n"
-    )
+    count = body["window"]["count"]
+    console.print(f"\n[bold]What was learned[/bold] from {count} runs: which method fits which input\n")
     console.print(by_kind_and_method(body))
     console.print(
         f"\nlabel: {body['label']} ({body['label_reason']})\n"

@@ -1,8 +1,8 @@
 """Child processes that cannot outlive the program that started them.
 
-A child runs in a process group of its own, so Ctrl-C in a terminal reaches its parent alone, which then stops the
-child in order. The child also holds the reading end of a pipe from its parent: when that closes, however the parent
-died, the child's whole group is ended. It leaves out restarting: a child that ended stays ended.
+A child runs in a process group of its own, so Ctrl-C in a terminal reaches its parent alone, which then stops
+the child in order. The child also holds the reading end of a pipe from its parent: when that closes, however
+the parent died, the child's whole group is ended. It leaves out restarting: a child that ended stays ended.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ GRACE_SECONDS = 10.0
 def start(
     entry: str, *arguments: str, env: Mapping[str, str] | None = None, log: Path | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start `entry` (`module:function`, as in an entry point) in a child Python with `arguments` as its command line.
+    """Start `entry` (`module:function`, as in an entry point) in a child Python, `arguments` its command line.
 
     `env` is added to the environment. Output goes to `log` when given, else to where ours goes.
     """
@@ -43,7 +43,7 @@ def start(
 
 
 def stop(child: subprocess.Popen[bytes], grace_seconds: float = GRACE_SECONDS) -> int:
-    """Ask the child's group to end, wait, end it for certain; the exit status. A child that has ended is left as it is."""
+    """Ask the child's group to end, wait, then end for certain what is left; the child's exit status."""
     if child.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGTERM)

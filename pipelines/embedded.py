@@ -1,7 +1,7 @@
 """The store for a person who has none running: `tessera serve` on the home, for as long as it is needed.
 
-`store` uses the store at the settings' URL when one answers there and knows the key; otherwise it starts one under
-the home and stops it on the way out. It binds to this machine alone and leaves no process behind.
+`store` uses the store at the settings' URL when one answers there and knows the key; otherwise it starts one
+under the home and stops it on the way out. It binds to this machine alone and leaves no process behind.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ START_SECONDS = 60.0
 def store(settings: Settings) -> Iterator[Settings]:
     """Settings whose URL answers, as long as the block runs. Raises TesseraError when no store can be had.
 
-    The yielded settings are those given, with another URL where the given one's port is taken by somebody else.
+    They are those given, with another URL where the given one's port is taken by somebody else.
     """
     address = urlsplit(settings.url)
     if _knows_us(settings):
@@ -53,7 +53,7 @@ def store(settings: Settings) -> Iterator[Settings]:
 
 
 def _knows_us(settings: Settings) -> bool:
-    """Whether a store answers at the URL and takes the key that we hold. Asks the port first: the client is patient."""
+    """Whether a store answers at the URL and takes our key. Asks the port first: the client is patient."""
     address = urlsplit(settings.url)
     try:
         socket.create_connection((address.hostname or LOOPBACK, address.port or 80), timeout=2.0).close()

@@ -1,6 +1,6 @@
-"""Dagster's UI on the workspace, as `make ui` opens it: the web server and the daemon over the history of past runs.
+"""Dagster's UI on the workspace, as `make ui` opens it: web server and daemon over the history of past runs.
 
-Starts the store when none answers, since a run begun in the browser needs it; everything started here ends here.
+Starts the store when none answers, since a run begun in the browser needs it; what starts here ends here.
 """
 
 import os
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def serve(settings: Settings) -> int:
-    """Run `dagster dev` on the workspace beside the store at `settings.url`, on the first free port from 3000."""
+    """Run `dagster dev` on the workspace, beside the store at `settings.url`, on port 3000 or a free one."""
     settings.dagster_home.mkdir(parents=True, exist_ok=True)
     port = embedded.free_port(int(os.environ.get("PORT", PORT)))
     environment = {
