@@ -22,7 +22,7 @@ GRACE_SECONDS = 10.0
 def start(
     entry: str, *arguments: str, env: Mapping[str, str] | None = None, log: Path | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start `entry` (`module:function`, as in an entry point) in a child Python, `arguments` its command line.
+    """Start `entry` (`module:function`, as in an entry point) in a child Python with that command line.
 
     `env` is added to the environment. Output goes to `log` when given, else to where ours goes.
     """
