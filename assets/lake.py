@@ -1,0 +1,1 @@
+LAKE_SCHEMA = "1"
