@@ -27,8 +27,7 @@ def code(page: Path) -> Iterator[str]:
     for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
         for line in block.splitlines():
             yield from re.split(r"\s*&&\s*|\s{2,}#.*", line)
-    for span in re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
-        yield span
+    yield from re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
 
 
 def section(title: str) -> list[str]:

@@ -39,7 +39,7 @@ def start_sleeper(log: Path | None = None) -> subprocess.Popen[bytes]:
 
 @pytest.fixture
 def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An importable program that says it is there, starts a child of its own and sleeps; the file of their ids."""
+    """An importable program that starts a child of its own and sleeps; the file of their ids."""
     pids = tmp_path / "pids"
     (tmp_path / "tests_sleeper.py").write_text(
         "import os, subprocess, sys, time\n"
