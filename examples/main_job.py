@@ -31,7 +31,7 @@ console = Console(highlight=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; 0 when everything was done, 1 when something failed, 130 when interrupted."""
+    """Run the job; 0 when all was done, 1 when something failed, 128 + the signal when stopped by one."""
     parser = argparse.ArgumentParser(prog="main_job", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tasks", type=int, default=400, help="how many tasks to enqueue (default 400)")
     parser.add_argument("--workers", type=int, default=2, help="how many worker processes (default 2)")
@@ -45,9 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (TesseraError, OSError) as error:
         console.print(f"[bold]failed:[/bold] {error}", soft_wrap=True)
         return 1
-    except KeyboardInterrupt:
+    except attached.Stopped as stopped:
         console.print("stopped; nothing is left running, and the next run goes on from here")
-        return 130
+        return stopped.status
     console.print(f"\ndone in {time.monotonic() - started:.0f} s; nothing is left running")
     return 0
 

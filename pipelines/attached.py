@@ -19,6 +19,14 @@ from pathlib import Path
 GRACE_SECONDS = 10.0
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal asked this program to end; `status` is what a shell expects of it then."""
+
+    def __init__(self, number: int) -> None:
+        self.status = 128 + number
+        super().__init__(signal.Signals(number).name)
+
+
 def start(
     entry: str, *arguments: str, env: Mapping[str, str] | None = None, log: Path | None = None
 ) -> subprocess.Popen[bytes]:
@@ -69,13 +77,13 @@ def stopping(*children: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def end_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end this program as Ctrl-C does: through its `finally` blocks."""
+    """Let SIGINT, SIGTERM and SIGHUP end this program through its `finally` blocks, as `Stopped`."""
 
     def interrupt(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
+        raise Stopped(number)
 
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
 
 
 def _follow_parent() -> None:

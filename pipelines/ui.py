@@ -35,7 +35,7 @@ def main() -> int:
     except TesseraError as error:
         console.print(f"[bold]failed:[/bold] {error}", soft_wrap=True)
         return 1
-    except KeyboardInterrupt:
+    except attached.Stopped:
         console.print("stopped; nothing is left running")
         return 0
 
