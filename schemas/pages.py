@@ -88,15 +88,19 @@ def envelope(body: bytes) -> Envelope:
     return Envelope(store_id, int(after), more)
 
 
-def read(bodies: Sequence[bytes]) -> Page:
-    """Rows and misfits of adjacent pages, in order: fast where every item fits its types, else item by item.
+def read(bodies: Sequence[bytes], queue: str | None = None) -> Page:
+    """Rows and misfits of adjacent pages, in order: fast where every item is good, else item by item.
 
-    A handful of pages at once costs half of what they cost one by one.
+    An item of another queue than the one asked for is a misfit. A handful of pages at once costs half of what
+    they cost one by one.
     """
     try:
-        return Page(read_fast(bodies))
+        rows = read_fast(bodies)
+        if not broken_rules(rows) and (queue is None or (rows["queue"] == queue).all()):
+            return Page(rows)
     except (pa.ArrowException, pl.exceptions.PolarsError, UnicodeDecodeError, _NotToTheLetter):
-        pages = [_exact(bodies[0])] if len(bodies) == 1 else [read([body]) for body in bodies]
+        pass
+    pages = [_exact(bodies[0], queue)] if len(bodies) == 1 else [read([body], queue) for body in bodies]
     return Page(
         pl.concat([page.rows for page in pages]), tuple(bad for page in pages for bad in page.misfits)
     )
@@ -116,22 +120,20 @@ def _object(body: bytes) -> dict[str, Any]:
     return page
 
 
-def _exact(body: bytes) -> Page:
+def _exact(body: bytes, queue: str | None) -> Page:
+    items = _object(body)["items"]
+    pairs = [row(item) for item in items]
+    broken = broken_rules(frame_of_rows([values for values, _ in pairs]))
     good, misfits = [], []
-    for item in _object(body)["items"]:
-        values, faults = row(item)
+    for number, (values, faults) in enumerate(pairs):
+        faults = [*faults, *broken.get(number, [])]
+        if queue is not None and values["queue"] not in (None, queue):
+            faults.append(Fault("server.queue", f"must be {queue}, the queue asked for"))
         if faults:
-            misfits.append(
-                Misfit(values["cursor"], values["run_id"], (*faults, *_others(values)), _text(item))
-            )
+            misfits.append(Misfit(values["cursor"], values["run_id"], tuple(faults), _text(items[number])))
         else:
             good.append(values)
     return Page(frame_of_rows(good), tuple(misfits))
-
-
-def _others(values: dict[str, Any]) -> list[Fault]:
-    """Faults of bounds in an item that has faults of type: one does not hide the other."""
-    return broken_rules(frame_of_rows([values])).get(0, [])
 
 
 def _text(item: Any) -> str:
