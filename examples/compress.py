@@ -82,13 +82,13 @@ def read_input(file: Mapping[str, Any]) -> bytes:
     root = ROOTS.get(file["root"])
     if root is None:
         raise InputError(f"unknown root {file['root']!r}")
-    path = root / file["path"]
+    path: Path = root / file["path"]
     if not path.resolve().is_relative_to(root.resolve()):
         raise InputError(f"{file['path']} lies outside {file['root']}")
     try:
         with path.open("rb") as source:
             source.seek(file["offset"])
-            data = source.read(file["length"])
+            data: bytes = source.read(file["length"])
     except OSError as error:
         raise InputError(f"cannot read {file['path']}: {error.strerror}") from error
     if file["form"] == "bytecode":

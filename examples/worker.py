@@ -17,7 +17,8 @@ QUEUE = "demo.compress"
 def choose_method(brief: Mapping[str, Any]) -> str:
     """Which method to try: in shuffled blocks, so that each sort of input meets each method equally often."""
     block, place = divmod(brief["turn"], len(METHODS))
-    return random.Random(f"block:{block}").sample(sorted(METHODS), len(METHODS))[place]
+    shuffled = random.Random(f"block:{block}").sample(sorted(METHODS), len(METHODS))
+    return shuffled[int(place)]
 
 
 def main() -> None:

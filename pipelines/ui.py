@@ -21,7 +21,7 @@ def dagster() -> int:
     """Dagster's own command line, as the child's entry point."""
     from dagster._cli import main as dagster_main
 
-    dagster_main()
+    dagster_main()  # type: ignore[no-untyped-call] # it is a plain function without annotations
     return 0
 
 
