@@ -1,7 +1,7 @@
 """The asset `observations`: what the store has captured since the last pull, in the lake.
 
-Promises that rows, cursor and quarantine add up to what the store sent, each run once, whenever the pull ends.
-Leaves out how rows are stored (`assets.lake`) and paged (`assets.feed`).
+Promises that rows, cursor and quarantine add up to what the store sent, each run once, whenever the pull
+ends. Leaves out how rows are stored (`assets.lake`) and paged (`assets.feed`).
 """
 
 import time
@@ -103,8 +103,8 @@ def _check_order(cursors: pl.Series, seen: int, upto: int, queue: str) -> None:
     rising = bool((cursors.diff().drop_nulls() > 0).all())
     if not rising or cursors[0] <= seen or cursors[-1] > upto:
         raise pages.PageError(
-            f"a page of queue {queue} repeats a run or is out of order: cursors {cursors[0]} to {cursors[-1]} "
-            f"after {seen}, with next_after {upto}"
+            f"a page of queue {queue} repeats a run or is out of order: cursors {cursors[0]} to "
+            f"{cursors[-1]} after {seen}, with next_after {upto}"
         )
 
 

@@ -117,7 +117,7 @@ def features(
     input_sig: str | None = None,
     output_sig: str | None = None,
 ) -> list[str]:
-    """The distinct features of a run: category, words of its declared types, words of its wording and problem.
+    """The distinct features of a run: category, words of its declared types, of its wording and problem.
 
     ``wording`` holds the texts of the observation's bounded wording in order, ``problem`` is the report's
     ``summaries.problem``, the signatures are its ``learning.types``.

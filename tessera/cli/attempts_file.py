@@ -71,7 +71,8 @@ class AttemptsFile:
         """Number, value and faults of each line that is not blank."""
         for number, line in self._lines():
             value, faults = _judged(line)
-            yield number, value, [LineFault(number, fault.path, fault.message) for fault in faults]
+            found = [LineFault(number, fault.path.removeprefix("."), fault.message) for fault in faults]
+            yield number, value, found
 
     def batches(self) -> Iterator[Batch]:
         """The attempts in calls of at most 500 and 16 MiB. Raises when a line no longer passes the door."""
