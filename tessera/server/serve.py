@@ -7,7 +7,8 @@ and an end in which every request under way is answered and the database is clos
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -115,6 +116,13 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn does, but an obeyed signal is not raised again: the database is yet to be closed."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
 
 
 def _config(app: App) -> uvicorn.Config:
