@@ -27,7 +27,7 @@ STORE = "learn.outputs"
 DEFAULT_CARD = f"{SPEC}:{QUEUE}"
 METHOD_CARD = f"{SPEC}:{QUEUE}:category+method"
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with embedded.store(settings) as settings:
             run(settings, chosen.tasks, chosen.workers)
     except (TesseraError, OSError) as error:
-        console.print(f"[bold]failed:[/bold] {error}", soft_wrap=True)
+        console.print(f"[bold]failed:[/bold] {error}")
         return 1
     except attached.Stopped as stopped:
         console.print("stopped; nothing is left running, and the next run goes on from here")
@@ -107,11 +107,10 @@ def show(settings: Settings, reader: Client) -> None:
     body = cards[1]["body"]
     count = body["window"]["count"]
     console.print(f"\n[bold]What was learned[/bold] from {count} runs: which method fits which input\n")
-    console.print(by_kind_and_method(body))
+    console.print(by_kind_and_method(body, console.width))
     console.print(
         f"\nlabel: {body['label']} ({body['label_reason']})\n"
-        "A local fleet shows that the machinery works, not that a learner improves real work.",
-        soft_wrap=True,
+        "A local fleet shows that the machinery works, not that a learner improves real work."
     )
     console.print("\n[bold]Where it is[/bold]: published in the store, each version kept")
     for card in cards:
@@ -126,8 +125,7 @@ def show(settings: Settings, reader: Client) -> None:
         "  make run         more work on the same queue; the pipeline takes only what is new\n"
         f"  .venv/bin/tessera serve, and in another terminal:\n"
         f'  curl -H "Authorization: Bearer $(cat {home}/admin.key)" \\\n'
-        f"    http://127.0.0.1:8765/v1/records/{STORE}/{METHOD_CARD}",
-        soft_wrap=True,
+        f"    http://127.0.0.1:8765/v1/records/{STORE}/{METHOD_CARD}"
     )
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from rich.table import Table
 
-WIDTH = 40
+NARROW, WIDE, BESIDE = 10, 40, 66  # of the drawn line, and what stands beside it
 
 
-def interval(low: float | None, rate: float | None, high: float | None, width: int = WIDTH) -> str:
+def interval(low: float | None, rate: float | None, high: float | None, width: int = WIDE) -> str:
     """The span from `low` to `high` on a line from 0 to 1, `width` characters long, the rate a dot in it.
 
     Without evidence (None) the line is empty.
@@ -25,33 +25,27 @@ def _place(share: float, width: int) -> int:
     return min(width - 1, int(share * width))
 
 
-def by_kind_and_method(body: dict[str, Any]) -> Table:
-    """A table of a scorecard over `category` and `method`, the surest method of each kind first."""
+def by_kind_and_method(body: dict[str, Any], width: int = 120) -> Table:
+    """A table, `width` characters wide, of a scorecard over `category` and `method`.
+
+    The surest method of each kind comes first.
+    """
+    line = max(NARROW, min(WIDE, width - BESIDE))
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, justify in (("kind of input", "left"), ("method", "left"), ("attempts", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    table.add_column("accepted", justify="right")
-    table.add_column("rate", justify="right")
-    table.add_column("95% interval", justify="right")
-    table.add_column(f"0%{'':{WIDTH - 6}}100%", no_wrap=True)
-    groups = sorted(body["groups"], key=_order)
-    for number, group in enumerate(groups):
-        kind, low, rate, high = (
-            group["dimensions"]["category"],
-            group["wilson_low"],
-            group["acceptance_rate"],
-            group["wilson_high"],
-        )
-        last = number + 1 == len(groups) or groups[number + 1]["dimensions"]["category"] != kind
+    table.add_column("kind of input", no_wrap=True)
+    table.add_column("method", no_wrap=True)
+    for heading in ("attempts", "rate", "95% interval"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column(f"0%{'100%':>{line - 2}}", no_wrap=True)
+    for group in sorted(body["groups"], key=_order):
+        low, rate, high = group["wilson_low"], group["acceptance_rate"], group["wilson_high"]
         table.add_row(
-            kind,
+            group["dimensions"]["category"] or "not reported",
             group["dimensions"]["method"] or "not reported",
             str(group["attempts"]),
-            str(group["accepted"]),
             "-" if rate is None else f"{rate:.0%}",
             "-" if low is None or high is None else f"{low:.0%} to {high:.0%}",
-            interval(low, rate, high),
-            end_section=last,
+            interval(low, rate, high, line),
         )
     return table
 
