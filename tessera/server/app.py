@@ -1,8 +1,8 @@
 """The door of the store: an ASGI application that lets through only what may be acted on.
 
-Promises the order: the Host, the route, the size as the body streams in, the key, its scope, strict JSON, every
-field; then one transaction. Whatever is refused is a problem document and has written nothing. No answer carries
-a CORS header. Leaves out what the calls mean: ``calls`` and the store's modules say so.
+Promises the order: the Host, the route, the size as the body streams in, the key, its scope, strict JSON,
+every field; then one transaction. Whatever is refused is a problem document and has written nothing. No
+answer carries a CORS header. Leaves out what the calls mean: ``calls`` and the store's modules say so.
 """
 
 import asyncio
@@ -204,7 +204,7 @@ async def _send(answer: Answer, receive: Receive, send: Send) -> None:
 
 
 async def _drain(receive: Receive) -> None:
-    """Let what the client is still sending pass by for a moment: closing at once would take the answer from it."""
+    """Let what is still being sent pass by for a moment: closing at once would take the answer away."""
     try:
         async with asyncio.timeout(_DRAIN_SECONDS):
             while True:

@@ -1,4 +1,6 @@
-"""The bodies of the calls, field by field (contract, section 3); bounds that the contract leaves open are here."""
+"""The bodies of the calls, field by field (contract, section 3); bounds that the contract leaves open are
+here.
+"""
 
 from typing import Any
 

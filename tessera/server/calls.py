@@ -1,7 +1,7 @@
 """The calls of the API: which path, which scope, which body, and what of the store they ask for.
 
-Each call is a row of CALLS; the door reads the rows, the OpenAPI document is made from them. Handlers run inside
-one transaction and only translate: the store's modules decide.
+Each call is a row of CALLS; the door reads the rows, the OpenAPI document is made from them. Handlers run
+inside one transaction and only translate: the store's modules decide.
 """
 
 from collections.abc import Callable

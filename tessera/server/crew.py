@@ -1,7 +1,7 @@
 """Threads that do the blocking work of requests, so that the event loop never waits for a disk.
 
-A crew is a few threads on one queue, served in order. Leaves out cancelling: work that began is finished, since
-its transaction may be committed already.
+A crew is a few threads on one queue, served in order. Leaves out cancelling: work that began is finished,
+since its transaction may be committed already.
 """
 
 import asyncio

@@ -1,15 +1,15 @@
 """The HTTP protocol of the listener: uvicorn's over httptools, with bounds that it leaves out.
 
-A connection whose headers do not arrive in time, or are too large, is cut off; what is not HTTP is answered with
-a problem document like everything else.
+A connection whose headers do not arrive in time, or are too large, is cut off; what is not HTTP is
+answered with a problem document like everything else.
 """
 
 import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tessera.server import answers
 from tessera.errors import Problem
+from tessera.server import answers
 
 HEADER_SECONDS = 10.0
 """How long the headers of a request may take, from the connection or from the end of the answer before."""

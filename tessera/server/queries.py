@@ -1,7 +1,7 @@
 """Query parameters: declared as the bodies are, refused with the parameter's name.
 
-A parameter given twice, one that is not known and one that is no UTF-8 are refused too. Values are text, so each
-kind of parameter says what it takes the text for.
+A parameter given twice, one that is not known and one that is no UTF-8 are refused too. Values are text,
+so each kind of parameter says what it takes the text for.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Runs the store as a server: ``tessera serve``, and the same in a thread for those that embed it.
 
-Promises one line with the URL once connections are accepted, the place of a new admin key but never the secret,
-and an end in which every request under way is answered and the database is closed whole.
+Promises one line with the URL once connections are accepted, the place of a new admin key but never the
+secret, and an end in which every request under way is answered and the database is closed whole.
 """
 
 import socket

@@ -1,8 +1,8 @@
 """Shapes of request bodies: strict checks with a dotted path for each fault, and their JSON Schema.
 
-Promises every fault of a value, in the order in which a reader would meet them; true is no number, a text that
-looks like a number is none, 1.0 is an integer, an unknown field is refused. One declaration serves the check and
-the OpenAPI document, so they cannot disagree. Leaves out reading JSON: the door does that.
+Promises every fault of a value, in the order in which a reader would meet them; true is no number, a text
+that looks like a number is none, 1.0 is an integer, an unknown field is refused. One declaration serves
+the check and the OpenAPI document, so they cannot disagree. Leaves out reading JSON: the door does that.
 """
 
 import re

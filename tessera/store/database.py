@@ -1,8 +1,9 @@
 """The store's SQLite file: one writer at a time, short readers, every commit on disk before it is answered.
 
-Promises: WAL with ``synchronous=FULL``; a write is one ``BEGIN IMMEDIATE`` transaction, waits for its turn
-within the busy timeout and is rolled back whole on any error; a read is one short transaction over one snapshot.
-A change that does not hit exactly the row it expects raises. Leaves out what is written: the nouns' modules know.
+Promises: WAL with ``synchronous=FULL``; a write is one ``BEGIN IMMEDIATE`` transaction, waits for its
+turn within the busy timeout and is rolled back whole on any error; a read is one short transaction over
+one snapshot. A change that does not hit exactly the row it expects raises. Leaves out what is written:
+the nouns' modules know.
 """
 
 import sqlite3

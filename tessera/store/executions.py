@@ -1,8 +1,9 @@
 """Executions: what is kept of each submission, and the observations served from them.
 
-Promises: an execution's number is given inside the transaction that writes it, from a counter that no deletion
-turns back, so a cursor never skips, repeats or reuses one. An observation is kept as the bytes that are served.
-Reads never show what the key may not read, and look at no more than SCAN executions a call.
+Promises: an execution's number is given inside the transaction that writes it, from a counter that no
+deletion turns back, so a cursor never skips, repeats or reuses one. An observation is kept as the bytes
+that are served. Reads never show what the key may not read, and look at no more than SCAN executions a
+call.
 """
 
 import json
@@ -185,7 +186,7 @@ def page(session: Session, caller: Caller, scope: Scope, limit: int, store_id: s
 
 
 def pending(session: Session, caller: Caller, scope: Scope, cap: int, store_id: str) -> dict[str, Any]:
-    """How many readable observations lie behind the cursor, counted up to ``cap``, and the cursor of the last."""
+    """How many readable observations lie behind the cursor, counted up to ``cap``, and up to which."""
     scope.check(session, caller)
     count, last, capped = 0, scope.after, False
     for number, readable in _Reader(session, caller, scope).walk(first=SCAN):

@@ -1,7 +1,7 @@
 """Idempotency keys: the first answer again for the same key and canonical body, a conflict for another body.
 
-The keys are the caller's own, and those of enqueues, submits and record batches do not meet. An answer is kept in
-the transaction that it speaks of, so a refused call uses no key up.
+The keys are the caller's own, and those of enqueues, submits and record batches do not meet. An answer is
+kept in the transaction that it speaks of, so a refused call uses no key up.
 """
 
 from sqlalchemy import bindparam, select

@@ -1,7 +1,7 @@
 """Ids that lead straight to their row: ``<noun>-<number>-<token>``.
 
-The number is the primary key, so no second index is written or read; the random token keeps an id from being
-guessed. To everyone outside an id is opaque.
+The number is the primary key, so no second index is written or read; the random token keeps an id from
+being guessed. To everyone outside an id is opaque.
 """
 
 import secrets

@@ -1,7 +1,7 @@
 """Past attempts taken in as executions: each identity once within its queue, the same content again a no-op.
 
-An identity that is there with other content refuses the whole call and names each such attempt; nothing of the
-call is written.
+An identity that is there with other content refuses the whole call and names each such attempt; nothing
+of the call is written.
 """
 
 import json
@@ -28,7 +28,7 @@ Attempt = dict[str, Any]
 
 
 def take(session: Session, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
-    """Import attempts that passed their checks: ``{imported, unchanged}``, how many were new and how many known."""
+    """Import attempts that passed their checks: ``{imported, already_there}``."""
     queue, attempts = request["queue"], request["attempts"]
     require_queue(caller, queue)
     require_kinds(caller, sorted({attempt["kind"] for attempt in attempts}))
@@ -49,7 +49,7 @@ def take(session: Session, caller: Caller, request: dict[str, Any]) -> dict[str,
                 for position, (identity, content, _) in enumerate(new)
             ],
         )
-    return {"imported": len(new), "unchanged": len(attempts) - len(new)}
+    return {"imported": len(new), "already_there": len(attempts) - len(new)}
 
 
 def _new(session: Session, queue: str, attempts: list[Attempt]) -> list[tuple[str, str, Attempt]]:
@@ -69,7 +69,8 @@ def _new(session: Session, queue: str, attempts: list[Attempt]) -> list[tuple[st
             conflicts.append({"index": index, "path": f"attempts[{index}]"})
     if conflicts:
         raise Conflict(
-            f"{len(conflicts)} of {len(attempts)} attempts are there already with other content; nothing was imported",
+            f"{len(conflicts)} of {len(attempts)} attempts are there already with other content; "
+            "nothing was imported",
             extra={"conflicts": conflicts},
         )
     return new

@@ -1,7 +1,7 @@
 """API keys: made, found by their secret, listed and revoked.
 
-A secret has 256 random bits and is shown once; the store keeps its SHA-256, which is all it needs to recognise
-it. Nothing here puts a secret into an error or a log.
+A secret has 256 random bits and is shown once; the store keeps its SHA-256, which is all it needs to
+recognise it. Nothing here puts a secret into an error or a log.
 """
 
 import hashlib

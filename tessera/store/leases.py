@@ -1,7 +1,8 @@
 """Claims and heartbeats: who holds a task, until when, under which fence.
 
-Promises: a fence is given out once; the highest priority goes first, then the oldest; a lapsed lease is offered
-again without a sweeper, and a lapsed last attempt to no one. A private task is offered to its owner alone.
+Promises: a fence is given out once; the highest priority goes first, then the oldest; a lapsed lease is
+offered again without a sweeper, and a lapsed last attempt to no one. A private task is offered to its
+owner alone.
 """
 
 from collections.abc import Iterator
@@ -108,8 +109,8 @@ def heartbeat(session: Session, caller: Caller, task_id: str, request: dict[str,
 def held(session: Session, caller: Caller, task_id: str, fence: int) -> Task:
     """The task that the caller holds under this fence.
 
-    NotFound unless the caller made the claim of the fence; Conflict once the fence has moved or its lease is over
-    for good.
+    NotFound unless the caller made the claim of the fence; Conflict once the fence has moved or its lease
+    is over for good.
     """
     task = tasks.find(session, task_id)
     if task is None or fence > task.fence:
@@ -149,7 +150,7 @@ def _open(task: Task, now: int) -> bool:
 
 
 def _offers(session: Session, caller: Caller, queue: str, kinds: tuple[str, ...] | None) -> Iterator[Task]:
-    """Tasks that may be claimed, best first: those ready and those lapsed, of everyone's and the caller's own."""
+    """Tasks that may be claimed, best first: ready and lapsed ones, everyone's and the caller's own."""
     reader = pins.PinReader(session)
     count = None if kinds is None else len(kinds)
     values: dict[str, Any] = {f"kind_{n}": kind for n, kind in enumerate(kinds or ())}
@@ -158,8 +159,8 @@ def _offers(session: Session, caller: Caller, queue: str, kinds: tuple[str, ...]
         found: list[tuple[int, int]] = []
         for audience in ("", caller.key_id):
             values.update(queue=queue, audience=audience, rank=place[0], number=place[1], batch=_BATCH)
-            found += session.rows(_query(count, lapsed=False), **values)  # type: ignore[arg-type]
-            found += session.rows(_query(count, lapsed=True), moment=session.now, **values)  # type: ignore[arg-type]
+            found += session.rows(_query(count, lapsed=False), **values)
+            found += session.rows(_query(count, lapsed=True), moment=session.now, **values)
         for place in sorted(found)[:_BATCH]:
             task = tasks.load(session, place[1])
             if task is not None and may_be_offered(

@@ -1,8 +1,8 @@
 """Who may do what: the one place that decides (contract, section 3, "Permission").
 
-Every route, list and claim asks here, with facts that others read from the database. What a request names and a
-key is not granted is Forbidden, whether or not it exists; what is found by id or key and may not be seen is
-treated as absent by the caller of these functions. Scopes do not imply each other. Pure.
+Every route, list and claim asks here, with facts that others read from the database. What a request names
+and a key is not granted is Forbidden, whether or not it exists; what is found by id or key and may not be
+seen is treated as absent by the caller of these functions. Scopes do not imply each other. Pure.
 """
 
 from collections.abc import Iterable
@@ -134,7 +134,7 @@ def is_audience(caller: Caller, audience: str) -> bool:
 def may_read_run(
     caller: Caller, queue: str, kind: str, audience: str, pins: Iterable[RecordFacts | None]
 ) -> bool:
-    """Whether the key may read a run or task: ``read``, queue and kind granted, its audience, every pin readable."""
+    """Whether the key may read a run or task: scope, queue and kind, its audience, every pin."""
     return (
         "read" in caller.scopes
         and caller.allows_queue(queue)
@@ -156,7 +156,7 @@ def may_cancel(caller: Caller, queue: str, kind: str, owner_key_id: str) -> bool
 def may_be_offered(
     caller: Caller, kind: str, audience: str, pins: Iterable[RecordFacts | None], *, by_id: bool
 ) -> bool:
-    """Whether a claim may offer the task: a private one to its owner, to an admin by id only; pins readable."""
+    """Whether a claim may offer the task: a private one to its owner, to an admin by id only."""
     return (
         caller.allows_kind(kind)
         and (not audience or audience == caller.key_id or (by_id and caller.is_admin))

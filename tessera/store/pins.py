@@ -1,7 +1,7 @@
 """Pins: the record versions that a task takes as input, in the order sent, each with its digest.
 
-Whether a key may read them is asked again at each offer and each read; one reader serves one request and asks the
-database once for each version.
+Whether a key may read them is asked again at each offer and each read; one reader serves one request and
+asks the database once for each version.
 """
 
 import json

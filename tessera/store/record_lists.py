@@ -1,7 +1,7 @@
 """Lists of records: the newest versions by name, and one record's history; bodies are left out.
 
-A list looks at no more than SCAN keys a call, so it stays short whatever is skipped; the position to go on from
-is the last key looked at, written ``store/key``.
+A list looks at no more than SCAN keys a call, so it stays short whatever is skipped; the position to go
+on from is the last key looked at, written ``store/key``.
 """
 
 from collections.abc import Iterator
@@ -93,10 +93,10 @@ def newest(
 def versions(
     session: Session, caller: Caller, store: str, key: str, after: int, limit: int
 ) -> dict[str, Any]:
-    """The history of one record, oldest first, as far as the key may read it; NotFound when it may see none."""
+    """The history of one record, oldest first; NotFound when the key may read none of it."""
     require_stores(caller, (store,))
     rows = session.rows(_VERSIONS, store=store, key=key, after=after, limit=SCAN + 1)
-    items = []
+    items: list[dict[str, Any]] = []
     last, has_more = after, False
     for looked, row in enumerate(rows):
         if len(items) == limit or looked == SCAN:
@@ -111,7 +111,7 @@ def versions(
 
 
 def _visible(session: Session, caller: Caller, store: str, key: str) -> bool:
-    """Whether the key may read any version, so that the end of a history is told from a record not to be seen."""
+    """Whether the key may read any version: tells a history's end from a record not to be seen."""
     after = 0
     while rows := session.rows(_VERSIONS, store=store, key=key, after=after, limit=SCAN):
         if any(may_read_record(caller, noun.head_facts(row)) for row in rows):

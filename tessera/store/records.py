@@ -1,8 +1,8 @@
 """Records: versioned nouns, written by compare-and-swap in batches, all or none.
 
-Promises: versions are 1, 2, 3 … without gaps and never rewritten; a batch names the version it replaces for each
-key and is refused whole, with every conflict, when one moved. A body is kept as canonical JSON, so its digest is
-that of the bytes served. Leaves out listing: ``record_lists``.
+Promises: versions are 1, 2, 3 … without gaps and never rewritten; a batch names the version it replaces
+for each key and is refused whole, with every conflict, when one moved. A body is kept as canonical JSON,
+so its digest is that of the bytes served. Leaves out listing: ``record_lists``.
 """
 
 import hashlib
@@ -109,7 +109,7 @@ def get(session: Session, caller: Caller, store: str, key: str, version: int | N
 def write(session: Session, caller: Caller, writes: list[dict[str, Any]], name: str | None) -> bytes:
     """Write a batch, all or none; ``{records: [{store, key, version, sha256}]}`` as JSON bytes.
 
-    Conflict lists each write whose expected version is not the newest, with its index and the current version.
+    Conflict lists each write that does not replace the newest version, with its index and that version.
     """
     require_stores(caller, (write["store"] for write in writes))
     for write in writes:
@@ -183,7 +183,7 @@ def _expect(session: Session, caller: Caller, writes: list[dict[str, Any]]) -> l
         found.append(row)
     if conflicts:
         raise Conflict(
-            f"{len(conflicts)} of {len(writes)} writes do not replace the version they expect; nothing was written",
+            f"{len(conflicts)} of {len(writes)} writes do not replace what they expect; nothing was written",
             extra={"conflicts": conflicts},
         )
     return found

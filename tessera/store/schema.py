@@ -1,9 +1,9 @@
 """The tables, once, for SQLite and PostgreSQL.
 
 Every table and index is here because a query needs it: on SQLite each entry is one row written, and rows
-written are a promise (contract, section 3, "Write cost"). Small keyed tables are WITHOUT ROWID, so that the key
-is the table. What grows large (briefs, outputs) lives apart from what is scanned or rewritten. Times are
-integer milliseconds UTC; JSON is kept as the UTF-8 bytes that are served.
+written are a promise (contract, section 3, "Write cost"). Small keyed tables are WITHOUT ROWID, so that
+the key is the table. What grows large (briefs, outputs) lives apart from what is scanned or rewritten.
+Times are integer milliseconds UTC; JSON is kept as the UTF-8 bytes that are served.
 """
 
 from typing import Any
@@ -39,8 +39,8 @@ def _int(name: str, nullable: bool = False) -> "Column[Any]":
 # The store's identity, made with the database and never changed.
 meta = Table("meta", metadata, _key("name"), _text("value"), **_keyed)
 
-# The newest number given out, by name. Updating the row inside the writing transaction is what orders commits:
-# on PostgreSQL its lock is held until the commit, so no number becomes visible after a higher one.
+# The newest number given out, by name. Updating the row inside the writing transaction orders the commits: on
+# PostgreSQL its lock is held until the commit, so no number becomes visible after a higher one.
 counters = Table("counters", metadata, _key("name"), _int("value"), **_keyed)
 
 keys = Table(
@@ -71,8 +71,8 @@ idempotency = Table(
     **_keyed,
 )
 
-# ``audience`` is empty for a task that anyone granted may take, else the id of the key whose task it is; ``rank``
-# is the priority negated, so that ascending order is the order of offering.
+# ``audience`` is empty for a task that anyone granted may take, else the id of the key whose task it is.
+# ``rank`` is the priority negated, so that ascending order is the order of offering.
 tasks = Table(
     "tasks",
     metadata,

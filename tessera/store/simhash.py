@@ -1,7 +1,7 @@
 """SimHash (Charikar 2002) of a run's words, cut into bands: what the synchronous baseline finds likeness by.
 
-64 bits, each the sign of a vote among the words' hashes; two texts that differ in few words differ in few bits.
-Eight bands of eight bits: texts at most seven bits apart share one. Pure.
+64 bits, each the sign of a vote among the words' hashes; two texts that differ in few words differ in few
+bits. Eight bands of eight bits: texts at most seven bits apart share one. Pure.
 """
 
 import hashlib

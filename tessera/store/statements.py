@@ -1,7 +1,8 @@
 """SQL written with SQLAlchemy Core, compiled once for each database.
 
-Compiling, not running, is what SQLAlchemy Core costs: a Statement keeps the text, and the database's own driver
-runs it with named parameters. Leaves out type conversion, since the schema holds only integers, text and bytes.
+Compiling, not running, is what SQLAlchemy Core costs: a Statement keeps the text, and the database's own
+driver runs it with named parameters. Leaves out type conversion, since the schema holds only integers,
+text and bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,21 +23,17 @@ _DIALECTS: dict[str, Dialect] = {
 class Statement:
     """One statement; its parameters are the names of its ``bindparam``s."""
 
-    __slots__ = ("_clause", "_columns", "_compiled")
+    __slots__ = ("_clause", "_compiled")
 
-    def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, clause: ClauseElement) -> None:
         self._clause = clause
-        self._columns = columns
         self._compiled: dict[str, tuple[str, Mapping[str, Any]]] = {}
 
     def on(self, dialect: str) -> tuple[str, Mapping[str, Any]]:
         """The SQL text for a database, and the values of the constants in it."""
         found = self._compiled.get(dialect)
         if found is None:
-            compiled = self._clause.compile(
-                dialect=_DIALECTS[dialect],
-                **({} if self._columns is None else {"column_keys": self._columns}),
-            )
+            compiled = self._clause.compile(dialect=_DIALECTS[dialect])
             constants = {name: value for name, value in compiled.params.items() if value is not None}
             found = self._compiled[dialect] = (str(compiled), constants)
         return found

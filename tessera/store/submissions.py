@@ -1,12 +1,13 @@
 """Submits: the end of a claim, kept as an execution.
 
-Promises: a submit under the fence that holds the task is kept whole with its receipt in one transaction, and any
-other writes nothing. What the worker says of itself stays in the report; what the store saw is beside it.
+Promises: a submit under the fence that holds the task is kept whole with its receipt in one transaction,
+and any other writes nothing. What the worker says of itself stays in the report; what the store saw is
+beside it.
 """
 
 import hashlib
 import json
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import bindparam, text, update
 
@@ -37,7 +38,7 @@ class _Ended(NamedTuple):
 
     number: int
     token: str
-    result: str
+    result: Literal["accepted", "failed"]
     state_after: str
     output: bytes | None
     report: dict[str, Any] | None

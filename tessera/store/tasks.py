@@ -1,7 +1,7 @@
 """Tasks: enqueued, read and cancelled. Claims and leases are in ``leases``, submits in ``submissions``.
 
-A state is read with the clock: a task on its last attempt is ``failed`` as soon as its lease lapses, though
-nobody has touched its row.
+A state is read with the clock: a task on its last attempt is ``failed`` as soon as its lease lapses,
+though nobody has touched its row.
 """
 
 import hashlib
@@ -96,7 +96,7 @@ class Task:
         return self.state == "claimed" and self.lease_expires_at is not None and self.lease_expires_at <= now
 
     def state_at(self, now: int) -> str:
-        """``failed`` for a lapsed last attempt, else the stored state: a lapsed lease is still its holder's."""
+        """``failed`` for a lapsed last attempt; any other lapsed lease is still its holder's."""
         return "failed" if self.lapsed(now) and self.fence >= self.max_attempts else self.state
 
     def view(self, now: int) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def brief(session: Session, number: int) -> bytes:
 
 
 def enqueue(session: Session, caller: Caller, request: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
-    """Enqueue a task: whether it is new, and its view; a repeat under its idempotency key gives the task as it is."""
+    """Enqueue a task: whether it is new, and its view. A repeat under its idempotency key is not new."""
     queue, kind = request["queue"], request["kind"]
     require_queue(caller, queue)
     require_kinds(caller, (kind,))
@@ -163,7 +163,7 @@ def enqueue(session: Session, caller: Caller, request: dict[str, Any]) -> tuple[
 
 
 def _owner(session: Session, caller: Caller, request: dict[str, Any]) -> str:
-    """Whose task it will be: the enqueuer's, or that of the key an admin names, if it could enqueue it itself now."""
+    """Whose task it will be: the enqueuer's, or that of the key an admin names, if it is granted as much."""
     key_id: str | None = request.get("owner_key_id")
     if key_id is None:
         return caller.key_id
