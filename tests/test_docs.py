@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -139,3 +140,26 @@ def test_every_setting_is_in_the_reference() -> None:
 
 def test_every_asset_is_in_the_reference() -> None:
     assert set(section("Assets")) == assets()
+
+
+@pytest.fixture
+def routes(store: Any) -> set[str]:
+    """What the store serves, as `METHOD /path`, by its own description."""
+    paths = store.http().get("/openapi.json").json()["paths"]
+    return {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+
+
+def shape(route: str) -> str:
+    """A route whatever its parameters are called."""
+    return re.sub(r"\{[^}]+\}", "{}", route)
+
+
+def test_every_route_is_in_the_reference_with_its_parameters_named(routes: set[str]) -> None:
+    assert set(section("Routes")) == routes
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_route_that_a_page_names_exists(page: Path, routes: set[str]) -> None:
+    named = {line for line in code(page) if re.fullmatch(r"(GET|POST|PUT|PATCH|DELETE) /\S+", line)}
+
+    assert {shape(route) for route in named} <= {shape(route) for route in routes}
