@@ -24,7 +24,7 @@ NAME = name_of(LEARNER)
 KEY = dg.AssetKey("path_scorecard")
 _TABLE_GROUPS = 30
 
-Results = Iterator[dg.AssetCheckResult | dg.MaterializeResult]
+Results = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
 
 
 @dg.asset(
