@@ -8,7 +8,7 @@ import sys
 
 from rich.console import Console
 
-from pipelines import attached, embedded
+from pipelines import attached, embedded, instance
 from tessera.errors import TesseraError
 from tessera.settings import Settings
 
@@ -42,10 +42,10 @@ def main() -> int:
 
 def serve(settings: Settings) -> int:
     """Run `dagster dev` on the workspace, beside the store at `settings.url`, on port 3000 or a free one."""
-    settings.dagster_home.mkdir(parents=True, exist_ok=True)
+    home = instance.prepare(settings.dagster_home)
     port = embedded.free_port(int(os.environ.get("PORT", PORT)))
     environment = {
-        "DAGSTER_HOME": str(settings.dagster_home),
+        "DAGSTER_HOME": str(home),
         "DAGSTER_DISABLE_TELEMETRY": "yes",
         "TESSERA_URL": settings.url,
     }
