@@ -81,7 +81,7 @@ def _send(client: Client, queue: str, file: AttemptsFile, outcome: Outcome) -> N
                 raise _refused(file.path, batch, invalid) from None
             else:
                 outcome.imported += answer["imported"]
-                outcome.already_there += answer["unchanged"]
+                outcome.already_there += len(batch.lines) - answer["imported"]
             done += len(batch.lines)
             progress.at(done)
 
