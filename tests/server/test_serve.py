@@ -23,7 +23,7 @@ class Process:
     """A server in a process of its own."""
 
     def __init__(self, home: Path) -> None:
-        code = "import pathlib, sys; from tessera.server.serve import run; run(pathlib.Path(sys.argv[1]), port=0)"
+        code = "import pathlib, sys, tessera.server.serve as s; s.run(pathlib.Path(sys.argv[1]), port=0)"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, str(home)],
             cwd=ROOT,
