@@ -3,8 +3,8 @@
 Wing and Gong (1993) ask whether a recorded history has an order that keeps to real time and to the object's
 rules. For an arbitrary object that search is exponential; a store that numbers the versions of each key has
 already said the order on each key, so what is left is whether those orders and real time together have a
-cycle: n log n. Operations may touch several keys, so the verdict is strict serializability, and linearizability on
-each key with it.
+cycle: n log n. Operations may touch several keys, so the verdict is strict serializability, and
+linearizability on each key with it.
 """
 
 import heapq
