@@ -1,19 +1,20 @@
 """Compares what a store holds with what a fleet was told: nothing lost, nothing doubled, nothing half there.
 
-Everything is read over HTTP. Each deed is looked for; what is expensive to look at (the whole run, its task) is
-looked at for every deed that broke off and for a sample of the others.
+Everything is read over HTTP. Each deed is looked for; what is expensive to look at (the whole run, its task)
+is looked at for every deed that broke off and for a sample of the others.
 """
 
+import itertools
 import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from tessera import canonical
 from tests.faults.fleet import LEASE_SECONDS, STORE, Fleet
 from tests.faults.ledger import Deed, Findings
 from tests.faults.server import Caller, Server
-from tessera import canonical
 
 SAMPLE = 100
 
@@ -51,7 +52,7 @@ def _drain(caller: Caller, queue: str) -> list[dict[str, Any]]:
 
 def _order(fleet: Fleet, items: list[dict[str, Any]], findings: Findings) -> None:
     cursors = [int(item["cursor"]) for item in items]
-    if any(later <= earlier for earlier, later in zip(cursors, cursors[1:], strict=False)):
+    if any(later <= earlier for earlier, later in itertools.pairwise(cursors)):
         findings.wrong.append("cursors do not rise")
     for run_id, times in Counter(item["run_id"] for item in items).items():
         if times > 1:

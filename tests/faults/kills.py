@@ -3,8 +3,8 @@
     python -m tests.faults.kills --seconds 600 [--database-url postgresql://…] [--seed N]
 
 Rounds of a fleet at work and a few kills, each round audited whole and the earlier ones counted again; prints
-kills, acknowledged, lost and doubled. What it cannot show is the loss of power: SIGKILL leaves what was written
-to the operating system, so the disk's own promise (``synchronous=FULL``) is outside of this.
+kills, acknowledged, lost and doubled. What it cannot show is the loss of power: SIGKILL leaves what was
+written to the operating system, so the disk's own promise (``synchronous=FULL``) is outside of this.
 """
 
 import argparse

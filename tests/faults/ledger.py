@@ -11,9 +11,9 @@ from typing import Any
 class Deed:
     """One call that leaves something behind, found again by its token.
 
-    ``answer`` is the acknowledgement's body, ``refusal`` the text of a 4xx; with neither the deed is in doubt:
-    it may have happened or not, but not by half. ``broken`` counts sends that ended without an answer after the
-    connection stood, so that the server may have acted on them.
+    ``answer`` is the acknowledgement's body, ``refusal`` the text of a 4xx; with neither the deed is in
+    doubt: it may have happened or not, but not by half. ``broken`` counts sends that ended without an answer
+    after the connection stood, so that the server may have acted on them.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Deed:
 
 @dataclass
 class Ledger:
-    """The deeds of one round, the items that a reader met on its way, and answers that should not have come."""
+    """The deeds of one round, the items that a reader met, and answers that should not have come."""
 
     deeds: dict[str, Deed] = field(default_factory=dict)
     met: list[dict[str, Any]] = field(default_factory=list)
