@@ -32,6 +32,8 @@ class Fleet:
         self.queue = name
         self.ledger = Ledger()
         self.secret = server.key()
+        self.patience = False  # whether 503 is an answer to come back after, or a fault
+        self.refused_for_now = 0
         self._server = server
         self._seed = seed
         self._stop = threading.Event()
@@ -70,10 +72,19 @@ class Fleet:
     def _send(self, caller: Caller, path: str, body: dict[str, Any]) -> httpx.Response | None:
         """One try; None when it broke off."""
         try:
-            return caller.post(path, body)
+            answer = caller.post(path, body)
         except httpx.TransportError:
             time.sleep(0.02)
             return None
+        return None if self._later(answer) else answer
+
+    def _later(self, answer: httpx.Response) -> bool:
+        """Whether a patient fleet takes the answer for a request to come back."""
+        if not (self.patience and answer.status_code == 503):
+            return False
+        self.refused_for_now += 1
+        time.sleep(0.02)
+        return True
 
     def _perform(self, caller: Caller, chance: random.Random, deed: Deed) -> Deed:
         self.ledger.enter(deed)
@@ -89,6 +100,10 @@ class Fleet:
             except httpx.TransportError:
                 deed.broken += 1
                 if not stubborn:
+                    return deed
+                continue
+            if self._later(answer):
+                if self._stop.is_set():
                     return deed
                 continue
             if answer.status_code in (200, 201):
@@ -232,6 +247,8 @@ class Fleet:
                 )
             except httpx.TransportError:
                 time.sleep(0.02)
+                continue
+            if self._later(page):
                 continue
             if page.status_code != 200:
                 self.ledger.unexpected.append(f"reading after {after}: {page.status_code} {page.text[:300]}")

@@ -181,6 +181,10 @@ class Caller:
             path, params={name: value for name, value in query.items() if value is not None}
         )
 
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Any request; ``headers`` replace those of the key."""
+        return self._http.request(method, path, **options)
+
     def delete(self, path: str) -> httpx.Response:
         """DELETE."""
         return self._http.delete(path)
