@@ -19,6 +19,8 @@ STORE = "faults.kills"
 KEYS = 12
 LEASE_SECONDS = 2
 BACKLOG = 60
+AWAY_SECONDS = 0.1
+"""How long to leave a server alone that does not answer: it needs the processor to start."""
 REPEATED = 0.75
 """Share of broken deeds that are sent again."""
 
@@ -74,7 +76,7 @@ class Fleet:
         try:
             answer = caller.post(path, body)
         except httpx.TransportError:
-            time.sleep(0.02)
+            time.sleep(AWAY_SECONDS)
             return None
         return None if self._later(answer) else answer
 
@@ -95,7 +97,7 @@ class Fleet:
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 if self._stop.is_set():
                     return deed
-                time.sleep(0.02)
+                time.sleep(AWAY_SECONDS)
                 continue
             except httpx.TransportError:
                 deed.broken += 1
@@ -246,7 +248,7 @@ class Fleet:
                     "/v1/executions", queue=self.queue, after=after, limit=chance.randint(1, 100)
                 )
             except httpx.TransportError:
-                time.sleep(0.02)
+                time.sleep(AWAY_SECONDS)
                 continue
             if self._later(page):
                 continue
