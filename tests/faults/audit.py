@@ -125,8 +125,8 @@ def _run(caller: Caller, deed: Deed, item: dict[str, Any], findings: Findings) -
         "receipt digest": digest == canonical.digest(receipt) == item["server"]["receipt_sha256"],
         "report digest": receipt.get("report_sha256") == canonical.digest(deed.body["execution_report"]),
         "receipt as answered": deed.answer is None or deed.answer == run["receipt"],
-        "task's state": task["state"] == "succeeded" or not deed.body["ok"],
-        "task's fence": task["fence"] >= deed.body["fence"],
+        "task's state": task.get("state") == "succeeded" or not deed.body["ok"],
+        "task's fence": task.get("fence", 0) >= deed.body["fence"],
     }
     if wrong := [name for name, holds in claims.items() if not holds]:
         findings.halved.append(
@@ -162,10 +162,12 @@ def _enqueues(
         found[task["brief"]["template"]].add(task["task_id"])
     cancelled = {}
     for deed in fleet.ledger.of("cancel"):
-        task = caller.get(deed.path.removesuffix("/cancel")).json()
-        cancelled[task["task_id"]] = task["state"] == "cancelled"
-        if deed.outcome == "acknowledged" and not cancelled[task["task_id"]]:
-            findings.lost.append(f"cancel {deed.token}: the task is {task}")
+        path = deed.path.removesuffix("/cancel")
+        answer = caller.get(path)
+        gone = answer.status_code == 200 and answer.json()["state"] == "cancelled"
+        cancelled[path.rpartition("/")[2]] = gone
+        if deed.outcome == "acknowledged" and not gone:
+            findings.lost.append(f"cancel {deed.token}: {answer.text}")
     for deed in fleet.ledger.of("enqueue"):  # a cancelled task is neither offered nor run
         if deed.answer is not None and cancelled.get(deed.answer["task_id"]):
             found[deed.token].add(deed.answer["task_id"])

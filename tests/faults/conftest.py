@@ -1,4 +1,4 @@
-"""One server for the tests of this folder that only talk to it; each takes queues, stores and keys of its own."""
+"""One server for the tests of this folder that only talk to it; each takes names and keys of its own."""
 
 import itertools
 from collections.abc import Callable, Iterator

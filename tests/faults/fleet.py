@@ -1,8 +1,8 @@
 """Workers, publishers, an importer and a reader at work on a server that keeps dying under them.
 
 Each is a thread with its own key. A deed that broke off is sent again under the same idempotency key until it
-is answered, or left alone, by chance: the audit asks different things of the two. Everything random comes from
-one seed.
+is answered, or left alone, by chance: the audit asks different things of the two. Everything random comes
+from one seed.
 """
 
 import random

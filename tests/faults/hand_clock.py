@@ -2,9 +2,9 @@
 
     python -m tests.faults.hand_clock FILE serve --home …
 
-FILE holds two little-endian integers, nanoseconds, read at each look at the clock: how far the server is ahead of
-the machine, and the moment at which its clock stands still (0 = it runs). Only wall time is bent; timeouts, which
-run on the monotonic clock, are not.
+FILE holds two little-endian integers, nanoseconds, read at each look at the clock: how far the server is
+ahead of the machine, and the moment at which its clock stands still (0 = it runs). Only wall time is bent;
+timeouts, which run on the monotonic clock, are not.
 """
 
 import mmap

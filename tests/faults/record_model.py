@@ -1,4 +1,4 @@
-"""What the store should do with records, in memory: versions, batches, visibility, lists and idempotency keys."""
+"""What the store should do with records, in memory: versions, batches, visibility, lists, repeats."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,7 @@
 """What the store should do with tasks, in memory: leases, fences, retries, cancels, draws and runs.
 
-Time is whole milliseconds given by the caller; statuses are those of HTTP. Written from the contract, section 3
-("Leases", "Draws", "Permission"), and knows nothing of how the store does it.
+Time is whole milliseconds given by the caller; statuses are those of HTTP. Written from the contract, section
+3 ("Leases", "Draws", "Permission"), and knows nothing of how the store does it.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass
 class Task:
-    """One task; ``claims`` are the keys of its fences from 1 on, ``submits`` how many of them ended in a run."""
+    """One task; ``claims`` are the keys of its fences from 1 on, ``submits`` how many ended in a run."""
 
     number: int
     owner: str
@@ -83,7 +83,7 @@ class Tasks:
         return named
 
     def holds(self, task: Task, key: str, fence: int, now: int) -> int:
-        """What heartbeat, draw and submit come to: 200, 404 for who never held the fence, 409 when it is over."""
+        """What heartbeat, draw and submit come to: 404 for who never held the fence, 409 when it is over."""
         if not 1 <= fence <= len(task.claims) or task.claims[fence - 1] != key:
             return 404
         return 200 if fence == len(task.claims) and task.state(now) == "claimed" else 409
@@ -117,7 +117,7 @@ class Tasks:
         return 200
 
     def drawn(self, task: Task, fence: int, dimension: str, body: Any) -> tuple[int, Any]:
-        """The status of a draw by the holder, and the answer recorded before, None when the coin is thrown now."""
+        """The status of a draw by the holder, and the recorded answer, None when the coin is thrown now."""
         standing = task.draws.get((task.submits, dimension))
         if standing is None:
             return 200, None

@@ -1,4 +1,4 @@
-"""A reader with a cursor meets each run once: equal times, late commits, and full last pages do not matter."""
+"""A reader with a cursor meets each run once, whatever times are equal, commits late and last pages full."""
 
 import threading
 

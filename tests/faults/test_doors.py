@@ -112,7 +112,7 @@ def numbers(body: Any) -> list[str]:
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
 def test_nan_and_infinity_are_no_json_wherever_a_number_stands(admin: Any, path: str, text: str) -> None:
     caller = served(admin, path)
-    for place in [*numbers(BODIES[path]), list(BODIES[path])[0]]:
+    for place in [*numbers(BODIES[path]), next(iter(BODIES[path]))]:
         document = assert_problem(caller.post(path, content=replaced(BODIES[path], place, text)), 400)
         assert "line 1 column" in document["errors"][0]["message"]
 
@@ -134,7 +134,7 @@ def open_places() -> set[str]:
 @pytest.mark.parametrize("path", BODIES)
 @pytest.mark.parametrize("text", ['"NaN"', '"1"', "true", "null", "[]", "{}", "1.5"])
 def test_a_value_of_another_type_is_refused_with_its_path(admin: Any, path: str, text: str) -> None:
-    """At every place of every body but those that take any value; 400-like answers would be as wrong as 500."""
+    """At every place of every body, but those that take any value."""
     caller = served(admin, path)
     wrong = json.loads(text)
     for place, value in places(BODIES[path]):

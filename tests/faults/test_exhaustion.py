@@ -1,4 +1,4 @@
-"""A full disk and no free file handles: refused with a problem, nothing by half, and on again after relief."""
+"""A full disk and no free file handles: refused with a problem, nothing by half, on again after relief."""
 
 import contextlib
 import resource

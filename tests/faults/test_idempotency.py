@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import httpx
@@ -71,8 +72,8 @@ def test_one_key_used_at_once_has_one_effect(
         callers = [server.caller(secret) for _ in range(8)]
         answers = both(
             [
-                lambda n=n, c=c: call(c, name, 10 * attempt + n % 2, f"same.{attempt}")
-                for n, c in enumerate(callers)
+                partial(call, one, name, 10 * attempt + number % 2, f"same.{attempt}")
+                for number, one in enumerate(callers)
             ]
         )
         for one in callers:

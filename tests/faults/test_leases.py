@@ -1,4 +1,4 @@
-"""Leases between workers that stall and a clock that steps: the fence decides, and only server time counts."""
+"""Leases between workers that stall and a clock that steps: the fence decides, only server time counts."""
 
 from collections.abc import Callable
 

@@ -14,7 +14,7 @@ FLOOD = 64 * MIB
 
 
 def flood(server: Server, path: str, *, key: str | None, declared: bool) -> tuple[int, int]:
-    """Send 64 MiB until an answer comes or the connection breaks: the status (0 = none), and the bytes sent."""
+    """Send 64 MiB until an answer comes or the connection breaks: the status (0 = none), the bytes sent."""
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     head += f"Authorization: Bearer {key}\r\n" if key else ""
     head += f"Content-Length: {FLOOD}\r\n\r\n" if declared else "Transfer-Encoding: chunked\r\n\r\n"

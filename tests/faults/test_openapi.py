@@ -1,8 +1,8 @@
 """Schemathesis over the OpenAPI document that is served: no call answers 5xx, whatever it is sent.
 
-Each operation is called by an admin with cases within what the document says and with cases beyond it, half of
-them on a task, a run, a record and a key that are there; every answer must be one that the document promises.
-The cases are the same in each run.
+Each operation is called by an admin with cases within what the document says and with cases beyond it, half
+of them on a task, a run, a record and a key that are there; every answer must be one that the document
+promises. The cases are the same in each run.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Secrets and foreign origins: a key's secret is nowhere but with its holder, and no page elsewhere may call."""
+"""Secrets and foreign origins: a key's secret is with its holder alone, and no page elsewhere may call."""
 
 import socket
 from pathlib import Path

@@ -13,7 +13,7 @@ def log_size(home: Path) -> int:
 
 
 def test_slow_readers_neither_stop_writers_nor_grow_the_log(tmp_path: Path) -> None:
-    """Sixty pages of a megabyte and more are asked for and left unread while 60 MiB of records are written."""
+    """Sixty pages of 100 runs are asked for and left unread while 60 MiB of records are written."""
     with Server(tmp_path / "home") as server, server.caller(server.admin_secret) as caller:
         attempts = [
             {
