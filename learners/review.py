@@ -2,8 +2,8 @@
 
 Promises (contract, section 11): `applied`, `rejected` (the gate said no) and `failed` (the memory could not)
 are never confused; an error of proposer or gate, or a malformed proposal, stops the step and carries what
-happened so far; the driver deduplicates nothing, the memory does. Leaves out where proposals come from and where
-memories are kept: proposer, gate and memory are plain ports.
+happened so far; the driver deduplicates nothing, the memory does. Leaves out where proposals come from and
+where memories are kept: proposer, gate and memory are plain ports.
 """
 
 import copy
@@ -144,7 +144,7 @@ _OPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def proposal_faults(proposal: Any) -> list[Fault]:
-    """Everything wrong with a proposal, empty when it is well-formed; total. Paths are within the proposal."""
+    """Everything wrong with a proposal, empty when it is well-formed; total. Paths lie within it."""
     if not isinstance(proposal, Mapping):
         return [Fault("", "must be an object")]
     faults = [*_choice(proposal, "target", tuple(BUDGETS), ""), *_op_faults(proposal)]
