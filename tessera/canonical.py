@@ -28,7 +28,7 @@ def digest(value: Any) -> str:
 
 
 def is_scalar_text(text: str) -> bool:
-    """Whether UTF-8 can carry ``text``, a high half followed by a low half being the one character they spell."""
+    """Whether UTF-8 can carry ``text``; a high half before a low half is the character they spell."""
     if text.isascii():
         return True
     try:

@@ -1,8 +1,8 @@
 """The execution report: what a worker may claim about a run, judged field by field (contract, section 4).
 
-Promises every fault, depth first in the order of the tables below, with the contract's messages and no others;
-a report without faults may be stored as it is. Pure and total over JSON values, lone surrogates and non-finite
-numbers included. Leaves out whether a claim is true: claims are never facts.
+Promises every fault, depth first in the order of the tables below, with the contract's messages and no
+others; a report without faults may be stored as it is. Pure and total over JSON values, lone surrogates and
+non-finite numbers included. Leaves out whether a claim is true: claims are never facts.
 """
 
 import math
