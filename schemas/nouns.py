@@ -73,16 +73,15 @@ COMMON: dict[str, Rule] = {
 """The common fields of a body and their rules."""
 
 
-def prefix(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The first columns' values for a record `{key, version, sha256, body}`."""
-    body = record["body"]
+def prefix(queue: str, version: int, sha256: str, key: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The first columns' values for one published version of a noun."""
     return {
-        "queue": body["scope"]["queue"],
+        "queue": queue,
         "kind": body["scope"].get("kind"),
         "spec": f"{body['learner']}:{body['strategy']}:v{body['version']}",
-        "key": record["key"],
-        "version": record["version"],
-        "sha256": record["sha256"],
+        "key": key,
+        "version": version,
+        "sha256": sha256,
         "cursor": int(body["cursor"]),
         "use_policy": body["use_policy"]["training_corpus"],
     }

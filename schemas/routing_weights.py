@@ -18,8 +18,9 @@ CATEGORY = "noun.reflex_procedure"
 DIMENSIONS = ("template", "phrasing", "shim", "method", "harness", "model")
 LABELS = ("observational", "randomized")
 MAX_KNOWN_ARMS = 1000
+MAX_ARM_BYTES = 128
 
-_ARM = text(128)
+_ARM = text(MAX_ARM_BYTES)
 
 
 def _known_arms(value: Any, path: str) -> Iterator[Fault]:
@@ -110,7 +111,7 @@ def body_faults(body: Any, root: str = "body") -> list[Fault]:
 
 
 _S, _I, _F = pl.String(), pl.Int64(), pl.Float64()
-TABLE: dict[str, Any] = {
+SCHEMA: dict[str, Any] = {
     **PREFIX,
     "dimension": _S,
     "window_after": _I,
@@ -143,8 +144,8 @@ TABLE: dict[str, Any] = {
 _NULLABLE = {"kind", "category", "baseline_arm", "baseline_share", *ARM_FIELDS}
 RoutingWeights = model(
     "routing_weights",
-    TABLE,
-    required=tuple(column for column in TABLE if column not in _NULLABLE),
+    SCHEMA,
+    required=tuple(column for column in SCHEMA if column not in _NULLABLE),
     rules={
         "weight": pl.col("weight").is_between(0, 1),
         "score": pl.col("score").is_between(0, 1),
@@ -155,25 +156,28 @@ RoutingWeights = model(
 )
 
 
-def table(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Published nouns `{key, version, sha256, body}` as rows of `TABLE`, in their order."""
-    rows: list[dict[str, Any]] = []
-    for record in records:
-        body = record["body"]
-        shared = {
-            **prefix(record),
-            "dimension": body["dimension"],
-            **{f"window_{name}": int(body["window"][name]) for name in ("after", "upto", "count")},
-            **{name: body[name] for name in ("runs_sha256", "label", "epsilon", "min_evidence")},
-            "baseline_arm": body["baseline"]["arm"] if body["baseline"] else None,
-            "baseline_share": body["baseline"]["share"] if body["baseline"] else None,
+def rows(queue: str, version: int, sha256: str, key: str, body: Mapping[str, Any]) -> pl.DataFrame:
+    """A noun's arms as rows of the table, in the noun's order."""
+    shared = {
+        **prefix(queue, version, sha256, key, body),
+        "dimension": body["dimension"],
+        **{f"window_{name}": int(body["window"][name]) for name in ("after", "upto", "count")},
+        **{name: body[name] for name in ("runs_sha256", "label", "epsilon", "min_evidence")},
+        "baseline_arm": body["baseline"]["arm"] if body["baseline"] else None,
+        "baseline_share": body["baseline"]["share"] if body["baseline"] else None,
+    }
+    records: list[dict[str, Any]] = []
+    for category in body["categories"]:
+        one = {
+            **shared,
+            "category": category["category"],
+            "unreported_accepted": category["unreported"]["accepted"],
+            "unreported_failed": category["unreported"]["failed"],
         }
-        for category in body["categories"]:
-            one = {
-                **shared,
-                "category": category["category"],
-                "unreported_accepted": category["unreported"]["accepted"],
-                "unreported_failed": category["unreported"]["failed"],
-            }
-            rows += [{**one, **arm} for arm in category["arms"] or [dict.fromkeys(ARM_FIELDS)]]
-    return pl.DataFrame(rows, schema=TABLE, orient="row")
+        records += [{**one, **arm} for arm in category["arms"] or [dict.fromkeys(ARM_FIELDS)]]
+    return table(records)
+
+
+def table(records: Sequence[Mapping[str, Any]] = ()) -> pl.DataFrame:
+    """Rows of the table with their declared types, also when there are none."""
+    return pl.DataFrame(list(records), schema=SCHEMA, orient="row")

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from learners.attempts import counted
-from learners.routing_weights import Options, arm_table, learn, posterior, weights
-from tessera.errors import Invalid
+from learners.contract import Citation, Evidence, LearnerError, OptionsError, Outcome, Run, Scope, run_checks
+from learners.posterior import posterior, weights
+from learners.routing_weights import LEARNER, Options, arm_table
+from schemas import routing_weights as schema
 
 VECTORS = Path(__file__).parents[2].parent / "shared" / "vectors" / "weights.json"
 Observe = Callable[..., pl.DataFrame]
@@ -29,6 +31,18 @@ arms_of_a_category = st.dictionaries(
     min_size=1,
     max_size=40,
 )
+
+
+SPEC = Citation("learn.specs", "routing_weights:beta-bandit:v1", 1, "f" * 64)
+
+
+def outcome(frame: pl.DataFrame, after: str = "0", surface: Any = None, **options: Any) -> Outcome:
+    run = Run(SPEC, Scope("work"), {"dimension": "shim", **options}, surface)
+    return LEARNER.learn(run, Evidence(frame, after))
+
+
+def learn(frame: pl.DataFrame, after: str = "0", **options: Any) -> Any:
+    return outcome(frame, after, **options).nouns[0].body
 
 
 def events(rows: Sequence[tuple[str | None, str | None, bool]]) -> pl.DataFrame:
@@ -74,7 +88,7 @@ def test_none_of_n_and_n_of_n_have_closed_bounds() -> None:
 
 
 def test_an_empty_window_is_a_valid_empty_noun(observe: Observe) -> None:
-    noun = learn(observe(), Options("shim", known_arms=("a",)), after="17")
+    noun = learn(observe(), after="17", known_arms=["a"])
     assert noun["window"] == {"after": "17", "upto": "17", "count": 0}
     assert (noun["cursor"], noun["categories"], noun["label"]) == ("17", [], "observational")
     assert "nan" not in json.dumps(noun, allow_nan=False).lower()
@@ -88,8 +102,7 @@ def test_a_draw_counts_for_the_arm_drawn_and_a_report_only_without_one(observe: 
             {"shim": "b", "ok": False},
             {"ok": False},
             {"draws": [coin], "ok": False},
-        ),
-        Options("shim"),
+        )
     )
     [category] = noun["categories"]
     assert [(a["arm"], a["accepted"], a["failed"], a["randomized"]) for a in category["arms"]] == [
@@ -105,40 +118,38 @@ def test_the_label_is_randomized_only_when_every_attempt_followed_a_draw(
     observe: Observe, draw: Draw
 ) -> None:
     coin = {"draws": [draw("shim", "a", {"a": 1.0})]}
-    assert learn(observe(coin, coin), Options("shim"))["label"] == "randomized"
-    assert learn(observe(coin, {"shim": "a"}), Options("shim"))["label"] == "observational"
-    assert learn(observe(coin, {}), Options("shim"))["label"] == "observational"
+    assert learn(observe(coin, coin))["label"] == "randomized"
+    assert learn(observe(coin, {"shim": "a"}))["label"] == "observational"
+    assert learn(observe(coin, {}))["label"] == "observational"
 
 
 def test_a_model_declared_null_is_an_arm_and_one_not_reported_is_none(observe: Observe) -> None:
-    [category] = learn(observe({"model": None}, {"model": "m"}, {}), Options("model"))["categories"]
+    [category] = learn(observe({"model": None}, {"model": "m"}, {}), dimension="model")["categories"]
     assert [arm["arm"] for arm in category["arms"]] == ["", "m"]
     assert category["unreported"] == {"accepted": 1, "failed": 0}
 
 
 def test_task_families_are_templates_and_no_template_comes_first(observe: Observe) -> None:
     rows = [{"template": "t2", "shim": "a"}, {"shim": "a"}, {"template": "t1", "shim": "a"}]
-    noun = learn(observe(*rows), Options("shim", by="template"))
+    noun = learn(observe(*rows), by="template")
     assert [category["category"] for category in noun["categories"]] == [None, "t1", "t2"]
 
 
 def test_names_are_sorted_by_utf16_code_units(observe: Observe) -> None:
     rows = [{"shim": arm} for arm in ("\uff01", "\U0001f600", "z", "é")]
-    [category] = learn(observe(*rows), Options("shim"))["categories"]
+    [category] = learn(observe(*rows))["categories"]
     assert [arm["arm"] for arm in category["arms"]] == ["z", "é", "\U0001f600", "\uff01"]
 
 
 def test_the_window_pins_its_runs_in_capture_order(observe: Observe) -> None:
-    noun = learn(observe({"shim": "a"}, {"shim": "b"}, first=5), Options("shim"), after="4", cursor="9")
-    assert noun["window"] == {"after": "4", "upto": "9", "count": 2}
+    noun = learn(observe({"shim": "a"}, {"shim": "b"}, first=5), after="4")
+    assert noun["window"] == {"after": "4", "upto": "6", "count": 2}
     assert noun["runs_sha256"] == hashlib.sha256(b"run-5\nrun-6").hexdigest()
 
 
 def test_a_known_arm_and_a_baseline_stand_in_every_category(observe: Observe) -> None:
-    options = Options.of(
-        {"dimension": "shim", "known_arms": ["new"], "baseline": {"arm": "plain", "share": 0.3}}
-    )
-    noun = learn(observe({"shim": "a", "kind": "x"}, {"kind": "y"}), options)
+    options = {"known_arms": ["new"], "baseline": {"arm": "plain", "share": 0.3}}
+    noun = learn(observe({"shim": "a", "kind": "x"}, {"kind": "y"}), **options)
     assert [[a["arm"] for a in c["arms"]] for c in noun["categories"]] == [
         ["a", "new", "plain"],
         ["new", "plain"],
@@ -185,7 +196,8 @@ def test_weights_sum_to_one_and_keep_the_floor(
             "attempts": [c["accepted"] + c["failed"] for c in arms.values()],
         }
     )
-    weight = posterior(frame, options)["weight"].to_numpy()
+    done = posterior(frame, options.epsilon, options.min_evidence, options.baseline, options.share)
+    weight = done["weight"].to_numpy()
     reserved = share if share is not None and raw["baseline"]["arm"] in arms else 0.0
     left = 1 - (share or 0.0)
     assert math.fsum(weight) == pytest.approx(left + reserved, abs=1e-12)
@@ -245,13 +257,13 @@ def test_the_order_of_the_rows_changes_nothing(order: list[int]) -> None:
     ],
 )
 def test_options_that_cannot_be_used_are_refused_by_path(options: Any, path: str, message: str) -> None:
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(OptionsError) as caught:
         Options.of(options)
-    assert (caught.value.errors[0].path, caught.value.errors[0].message) == (path, message)
+    assert (caught.value.faults[0].path, caught.value.faults[0].message) == (path, message)
 
 
 def test_an_arm_that_no_door_lets_in_is_an_error_and_no_weight() -> None:
-    with pytest.raises(ValueError, match="an arm's label of 10240 bytes"):
+    with pytest.raises(LearnerError, match="an arm of 10240 bytes"):
         arm_table(events([("c", "x" * 10_240, True)]), Options("shim"))
 
 
@@ -263,3 +275,54 @@ def test_impossible_counts_are_an_error() -> None:
 
 def test_the_columns_are_those_of_an_attempt(observe: Observe) -> None:
     assert counted(observe({"shim": "a"}), "shim").columns == ["category", "arm", "accepted", "randomized"]
+
+
+def test_a_surface_leaves_private_runs_out_and_the_cursor_goes_on(observe: Observe) -> None:
+    rows = observe({"shim": "a"}, {"shim": "b", "private": True})
+    shown = outcome(rows, surface={"queue": "work"}).nouns[0].body
+    assert shown["window"] == {"after": "0", "upto": "2", "count": 1}
+    assert [arm["arm"] for arm in shown["categories"][0]["arms"]] == ["a"]
+    assert learn(rows)["window"]["count"] == 2
+
+
+def test_the_noun_has_its_shape_and_passes_its_checks_and_fills_its_table(
+    observe: Observe, draw: Draw
+) -> None:
+    rows = observe(
+        {"shim": "a", "kind": "x"},
+        {"draws": [draw("shim", "b", {"a": 0.5, "b": 0.5})], "kind": "x", "ok": False},
+        {"kind": "y"},
+    )
+    done = outcome(rows, baseline={"arm": "a", "share": 0.2}, epsilon=0.3)
+    [noun] = done.nouns
+    assert (noun.store, noun.key) == ("learn.outputs", "routing_weights:beta-bandit:v1:work:shim")
+    assert schema.body_faults(noun.body) == []
+    assert all(result.passed for result in run_checks(LEARNER, done))
+    table = schema.RoutingWeights.validate(schema.rows("work", 1, noun.sha256(), noun.key, noun.body))
+    assert table.schema == pl.Schema(schema.SCHEMA)
+    assert table.select("category", "arm", "accepted").rows() == [("x", "a", 1), ("x", "b", 0), ("y", "a", 0)]
+
+
+def test_a_table_of_nothing_keeps_its_types(observe: Observe) -> None:
+    [noun] = outcome(observe()).nouns
+    assert schema.body_faults(noun.body) == []
+    empty = schema.RoutingWeights.validate(schema.rows("work", 1, noun.sha256(), noun.key, noun.body))
+    assert (empty.height, empty.schema) == (0, pl.Schema(schema.SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "failing"),
+    [
+        ("weight", 0.9, {"weights_sum_to_one"}),
+        ("weight", 0.01, {"weights_sum_to_one", "floor_is_kept"}),
+        ("beta", 100, {"posteriors_follow_counts"}),
+        ("accepted", 7, {"posteriors_follow_counts"}),
+        ("attempts", 7, {"posteriors_follow_counts", "counts_are_of_the_pinned_runs"}),
+    ],
+)
+def test_a_figure_that_was_tampered_with_fails_its_check(
+    observe: Observe, field: str, value: float, failing: set[str]
+) -> None:
+    done = outcome(observe({"shim": "a"}, {"shim": "b"}), epsilon=0.5)
+    done.nouns[0].body["categories"][0]["arms"][0][field] = value
+    assert {result.name for result in run_checks(LEARNER, done) if not result.passed} == failing
