@@ -1,9 +1,10 @@
 """Policies of known value, simulated: do the intervals cover it, and does looking all the time stay honest?
 
-Every figure here is the share of many seeded simulations; the bounds leave room for the share's own error. Run with
-``-s`` to see them.
+Every figure here is the share of many seeded simulations; the bounds leave room for the share's own error.
+``--log-cli-level=INFO`` shows them.
 """
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from learners.off_policy import Draws, alpha_of, compared, half_width, predictio
 
 Floats = NDArray[np.float64]
 
+FIGURES = logging.getLogger(__name__)
 EVIDENCE = 100
 ROWS = 10 * EVIDENCE
 ACCEPTED = np.array([[0.2, 0.5, 0.7, 0.4], [0.6, 0.3, 0.5, 0.8], [0.9, 0.4, 0.6, 0.1]])
@@ -31,19 +33,21 @@ GOOD, BAD = weights(ACCEPTED**3), weights((1 - ACCEPTED) ** 3)
 
 
 def simulated(
-    seed: Sequence[int], rows: int, accepted: Floats, logging: Floats, complying: float = 1.0
+    seed: Sequence[int], rows: int, accepted: Floats, logged: Floats, complying: float = 1.0
 ) -> tuple[Draws, NDArray[np.int64]]:
-    """Rows of draws by `logging`; a worker that does not comply takes an arm at random instead of the one drawn."""
+    """Rows of draws by `logged`; a worker that does not comply takes an arm at random instead of the one
+    drawn.
+    """
     rng = np.random.default_rng(list(seed))
     groups, arms = accepted.shape
     group = rng.integers(0, groups, rows)
-    taken = (rng.random(rows)[:, None] > np.cumsum(logging, axis=1)[group]).sum(axis=1).clip(max=arms - 1)
+    taken = (rng.random(rows)[:, None] > np.cumsum(logged, axis=1)[group]).sum(axis=1).clip(max=arms - 1)
     used = np.where(rng.random(rows) < complying, taken, rng.integers(0, arms, rows))
     reward = (rng.random(rows) < accepted[group, used]).astype(np.float64)
     starts = np.arange(rows) * arms
     draws = Draws(
-        starts, np.tile(np.arange(arms), rows), logging[group].reshape(-1), starts + taken,
-        logging[group, taken], group, reward,
+        starts, np.tile(np.arange(arms), rows), logged[group].reshape(-1), starts + taken,
+        logged[group, taken], group, reward,
     )  # fmt: skip
     return draws, group
 
@@ -69,15 +73,15 @@ def first_verdict(
 
 
 @pytest.mark.parametrize(
-    "logging", [UNIFORM, weights(np.array([[0.5, 0.9, 0.3, 0.2]] * 3))], ids=["even", "uneven"]
+    "logged", [UNIFORM, weights(np.array([[0.5, 0.9, 0.3, 0.2]] * 3))], ids=["even", "uneven"]
 )
-def test_the_intervals_cover_the_known_values(logging: Floats) -> None:
+def test_the_intervals_cover_the_known_values(logged: Floats) -> None:
     seeds, rows = 600, 500
     truth = {"candidate": (GOOD * ACCEPTED).sum(axis=1).mean(), "baseline": ACCEPTED.mean()}
     truth["difference"] = truth["candidate"] - truth["baseline"]
     covered: dict[tuple[str, str], int] = {}
     for seed in range(seeds):
-        draws, group = simulated([1, seed], rows, ACCEPTED, logging)
+        draws, group = simulated([1, seed], rows, ACCEPTED, logged)
         found = compared(draws, GOOD[group].reshape(-1), UNIFORM[group].reshape(-1), 0.025, EVIDENCE)[
             "estimates"
         ]
@@ -86,7 +90,7 @@ def test_the_intervals_cover_the_known_values(logging: Floats) -> None:
                 covered.setdefault((name, side), 0)
                 covered[name, side] += sides[side]["low"] <= value <= sides[side]["high"]
     shares = {key: count / seeds for key, count in covered.items()}
-    print("coverage of 95% intervals:", shares)
+    FIGURES.info("coverage of 95%% intervals: %s", shares)
     assert min(shares.values()) >= 0.92
     assert max(shares.values()) <= 0.98
 
@@ -113,7 +117,7 @@ def test_looking_after_every_run_stays_under_the_error(
     for seed in range(seeds):
         draws, group = simulated([2, seed], ROWS, accepted, even)
         wrong += first_verdict(draws, group, candidate, even)[0] != "keep_baseline"
-    print(f"false verdicts, {name}: {wrong / seeds}")
+    FIGURES.info(f"false verdicts, {name}: {wrong / seeds}")
     assert wrong / seeds <= 0.025
 
 
@@ -125,7 +129,7 @@ def test_a_life_of_many_candidates_stays_under_five_percent() -> None:
             if first_verdict(draws, group, FIRST, UNIFORM, number)[0] != "keep_baseline":
                 wrong += 1
                 break
-    print(f"lives of six candidates with a false verdict: {wrong / lives}")
+    FIGURES.info(f"lives of six candidates with a false verdict: {wrong / lives}")
     assert wrong / lives <= 0.05
 
 
@@ -137,7 +141,7 @@ def test_a_real_difference_is_found(candidate: Floats, wanted: str) -> None:
         for seed in range(seeds)
     ]
     share = sum(name == wanted for name, _ in found) / seeds
-    print(f"{wanted}: {share} found, after {np.median([at for _, at in found])} runs in the median")
+    FIGURES.info(f"{wanted}: {share} found, after {np.median([at for _, at in found])} runs in the median")
     assert share >= 0.95
 
 
@@ -148,5 +152,5 @@ def test_draws_that_nobody_follows_have_no_effect_to_find() -> None:
         for seed in range(seeds)
     ]
     share = sum(name != "keep_baseline" for name in found) / seeds
-    print(f"false verdicts where workers ignore the draw: {share}")
+    FIGURES.info(f"false verdicts where workers ignore the draw: {share}")
     assert share <= 0.025
