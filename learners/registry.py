@@ -4,7 +4,7 @@ Promises that only what is asked for is loaded, and that a learner is what its n
 them. A package adds a learner by an entry point in the group ``tessera.learners`` whose name is the spec key.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
@@ -53,8 +53,9 @@ def load(name: str) -> Learner:
     return learner
 
 
-def entry_faults(entries: Sequence[Mapping[str, Any]], root: str = "body.entries") -> list[Fault]:
-    """What is wrong with well-shaped config entries: options refused, or two that cannot stand side by side.
+def entry_faults(entries: Mapping[int, Mapping[str, Any]], root: str = "body.entries") -> list[Fault]:
+    """What is wrong with well-shaped config entries, by their place in the noun: options refused, or two that
+    cannot stand side by side.
 
     Two entries may not write one noun, and two active specs of one facet may not share a scope; one spec may
     stand there several times with options that give other keys. Entries that are off may say anything.
@@ -62,7 +63,7 @@ def entry_faults(entries: Sequence[Mapping[str, Any]], root: str = "body.entries
     faults: list[Fault] = []
     keys: dict[tuple[str, str], int] = {}
     facets: dict[tuple[str, str, str | None], tuple[int, str]] = {}
-    for position, entry in enumerate(entries):
+    for position, entry in entries.items():
         if entry["mode"] == "off":
             continue
         path = f"{root}[{position}]"

@@ -59,18 +59,22 @@ def measured(frame: pl.DataFrame) -> pl.DataFrame:
     ``tokens`` (reported total, else input + output) added, each null where unknown; NaN counts as unknown.
     """
     held = (pl.col("submitted_at") - pl.col("claimed_at")).dt.total_microseconds()
+    # a column of divisors: polars multiplies by the reciprocal of a constant one, which is not exact
+    second = held * 0 + _MICROSECONDS
     return frame.with_columns(
         (pl.col("result") == "accepted").alias("accepted"),
-        (held / _MICROSECONDS).alias("server_duration_seconds"),
+        (held / second).alias("server_duration_seconds"),
         pl.coalesce("total_tokens", pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens"),
         pl.col("reported_duration_seconds", "cost_amount").fill_nan(None),
     )
 
 
 def exact_median(column: str) -> pl.Expr:
-    """The median of a column's known values: the mean of the middle two, where polars interpolates."""
-    values = pl.col(column)
-    return (values.quantile(0.5, "lower") + values.quantile(0.5, "higher")) / 2
+    """The median of a column's known values: the mean of the middle two.
+
+    Not polars' own median, which interpolates and so may be a bit away from the mean.
+    """
+    return pl.col(column).quantile(0.5, "midpoint")
 
 
 def counts_and_medians(
@@ -123,7 +127,8 @@ def grouped(frame: pl.DataFrame, by: Sequence[str], extra: Sequence[pl.Expr] = (
 
 def _known(frame: pl.DataFrame, by: list[str], *others: str) -> Any:
     """The rows whose last key and ``others`` are known, grouped."""
-    return frame.filter(pl.all_horizontal(pl.col(by[-1], *others).is_not_null())).group_by(by)
+    known = pl.all_horizontal(pl.col(by[-1], *others).is_not_null())
+    return frame.select(*by, *others).filter(known).group_by(by)
 
 
 def _mappings(

@@ -1,19 +1,21 @@
-"""The lake's `observations` table: one row an execution observation, every column typed even when all null.
+"""The lake's `observations` table: one row an execution observation, each column typed even when all null.
 
-Promises that an item of the store (contract, section 5) and a row of the lake say the same, and that a value of
-another type or out of its bounds is named by its path in the item. Leaves reading pages to `schemas.pages` and
-writing to `assets.lake`.
+Promises that an item of the store (contract, section 5) and a row of the lake say the same, and that a value
+of another type or out of its bounds is named by its path in the item. Leaves out reading pages
+(`schemas.pages`) and writing (`assets.lake`).
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import pandera.polars as pa
 import polars as pl
-import rfc8785
+
+from tessera import canonical
+from tessera.errors import Fault
 
 ITEM_SCHEMA = "execution-observation-v1"
 TIME = pl.Datetime("us", "UTC")
@@ -51,7 +53,7 @@ _ADVICE = pl.List(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name, its polars type, the dotted path of its value in an item, and whether null is allowed."""
+    """A column: its name, polars type, the dotted path of its value in an item, whether null is allowed."""
 
     name: str
     dtype: pl.DataType
@@ -178,58 +180,59 @@ Observations = pa.DataFrameSchema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """A value that does not fit its column: the dotted path in the item, and why."""
+class MisfitError(ValueError):
+    """Items that are no observations; `faults` holds each with its item's position."""
 
-    field: str
-    reason: str
-
-
-class DoesNotFit(ValueError):
-    """Items that are no observations; `misfits` names each by its position, path and reason."""
-
-    def __init__(self, misfits: Sequence[tuple[int, Misfit]]) -> None:
-        self.misfits = tuple(misfits)
-        first = "; ".join(f"item {index}: {bad.field} {bad.reason}" for index, bad in self.misfits[:5])
-        super().__init__(f"{len(self.misfits)} values do not fit: {first}")
+    def __init__(self, faults: Sequence[tuple[int, Fault]]) -> None:
+        self.faults = tuple(faults)
+        first = "; ".join(f"item {index}: {bad.path} {bad.message}" for index, bad in self.faults[:5])
+        super().__init__(f"{len(self.faults)} values do not fit: {first}")
 
 
-def row(item: Any) -> tuple[dict[str, Any], list[Misfit]]:
-    """The item's values by column, in Python's types, and each value of another type than its column's."""
-    misfits: list[Misfit] = []
+def row(item: Any) -> tuple[dict[str, Any], list[Fault]]:
+    """The item's values by column, in Python's types, and each value that is absent or of another type.
+
+    A value at fault is null in the row.
+    """
+    faults: list[Fault] = []
     if not isinstance(item, dict):
-        return {}, [Misfit("", "must be an object")]
+        return dict.fromkeys(SCHEMA), [Fault("", "must be an object")]
     if item.get("schema") != ITEM_SCHEMA:
-        misfits.append(Misfit("schema", f"must be {ITEM_SCHEMA}"))
+        faults.append(Fault("schema", f"must be {ITEM_SCHEMA}"))
     values: dict[str, Any] = {}
     for column in COLUMNS:
-        value = _reach(item, column.path, misfits)
-        match column.name:
-            case "cursor":
-                values["cursor"] = _cursor(value, misfits)
-            case "shape":
-                values["shape"] = _shape(value, misfits)
-            case "has_report":
-                values["has_report"] = value is not None
-            case "model_reported":
-                values["model_reported"] = (
-                    False if item.get("report") is None else _fit(value, _B, column.path, misfits)
-                )
-            case name:
-                values[name] = _fit(value, column.dtype, column.path, misfits)
-    return values, misfits
+        before = len(faults)
+        value = _value(item, column, faults)
+        if value is None and not column.nullable and len(faults) == before:
+            faults.append(Fault(column.path, "is required"))
+        values[column.name] = value
+    return values, faults
+
+
+def _value(item: dict[str, Any], column: Column, faults: list[Fault]) -> Any:
+    value = _reach(item, column.path, faults)
+    match column.name:
+        case "cursor":
+            return _cursor(value, faults)
+        case "shape":
+            return _shape(value, faults)
+        case "has_report":
+            return value is not None
+        case "model_reported" if not isinstance(item.get("report"), dict):
+            return False
+        case _:
+            return _fit(value, column.dtype, column.path, faults)
 
 
 def frame(items: Sequence[dict[str, Any]]) -> pl.DataFrame:
     """Items of `GET /v1/executions` as a frame with the columns of `SCHEMA`, in order.
 
-    Types are checked (`DoesNotFit` names every misfit); bounds are left to `Observations.validate`.
+    Types are checked (`MisfitError` names every misfit); bounds are left to `Observations.validate`.
     """
     pairs = [row(item) for item in items]
-    misfits = [(index, bad) for index, (_, bads) in enumerate(pairs) for bad in bads]
-    if misfits:
-        raise DoesNotFit(misfits)
+    faults = [(index, bad) for index, (_, bads) in enumerate(pairs) for bad in bads]
+    if faults:
+        raise MisfitError(faults)
     return frame_of_rows([values for values, _ in pairs])
 
 
@@ -240,51 +243,73 @@ def frame_of_rows(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
     )
 
 
-def _reach(item: dict[str, Any], path: str, misfits: list[Misfit]) -> Any:
+def broken_rules(rows: pl.DataFrame) -> dict[int, list[Fault]]:
+    """By row number, each bound of `RULES` that the row breaks; an unknown value breaks none."""
+    held = rows.select(
+        expression.fill_null(True).alias(str(i)) for i, (_, _, expression) in enumerate(RULES)
+    ).with_row_index("row")
+    broken: dict[int, list[Fault]] = {}
+    for number, *holds in held.filter(~pl.all_horizontal(pl.exclude("row"))).iter_rows():
+        broken[number] = [
+            Fault(PATHS[name], message)
+            for (name, message, _), good in zip(RULES, holds, strict=True)
+            if not good
+        ]
+    return broken
+
+
+def _reach(item: dict[str, Any], path: str, faults: list[Fault]) -> Any:
     value: Any = item
     walked: list[str] = []
     for name in path.split("."):
         if value is None:
             return None
         if not isinstance(value, dict):
-            bad = Misfit(".".join(walked), "must be an object")
-            if bad not in misfits:
-                misfits.append(bad)
+            bad = Fault(".".join(walked), "must be an object")
+            if bad not in faults:
+                faults.append(bad)
             return None
         value = value.get(name)
         walked.append(name)
     return value
 
 
-def _cursor(value: Any, misfits: list[Misfit]) -> int | None:
+def _cursor(value: Any, faults: list[Fault]) -> int | None:
     if value is None:
         return None
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,19}", value) and int(value) < 2**63:
         return int(value)
-    misfits.append(Misfit("cursor", "must be a decimal integer under 2^63 written as a string"))
+    faults.append(Fault("cursor", "must be a decimal integer under 2^63 written as a string"))
     return None
 
 
-def _shape(value: Any, misfits: list[Misfit]) -> str | None:
+def _shape(value: Any, faults: list[Fault]) -> str | None:
     if value is None:
         return None
     if not isinstance(value, dict) or not all(isinstance(entry, str) for entry in value.values()):
-        misfits.append(Misfit("brief.shape", "must be an object of strings"))
+        faults.append(Fault("brief.shape", "must be an object of strings"))
         return None
-    return shape_text(value)
+    try:
+        return shape_text(value)
+    except ValueError:
+        faults.append(Fault("brief.shape", "must be valid Unicode"))
+        return None
 
 
 def shape_text(shape: dict[str, str]) -> str:
-    """A brief's shape as canonical JSON text: free keys stay text, so that no file's schema depends on them."""
-    return rfc8785.dumps(cast(Any, shape)).decode()
+    """A brief's shape as canonical JSON text: free keys stay text, so no file's schema depends on them."""
+    return canonical.dumps(shape).decode()
 
 
-def _fit(value: Any, dtype: Any, path: str, misfits: list[Misfit]) -> Any:
+def _fit(value: Any, dtype: Any, path: str, faults: list[Fault]) -> Any:
     if value is None:
         return None
     match dtype:
         case pl.String() if isinstance(value, str):
-            return value
+            if canonical.is_scalar_text(value):
+                return canonical.scalar_text(value)
+            faults.append(Fault(path, "must be valid Unicode"))
+            return None
         case pl.Boolean() if isinstance(value, bool):
             return value
         case pl.Int64() if _is_integral(value):
@@ -292,15 +317,15 @@ def _fit(value: Any, dtype: Any, path: str, misfits: list[Misfit]) -> Any:
         case pl.Float64() if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         case pl.Datetime():
-            return _time(value, path, misfits)
+            return _time(value, path, faults)
         case pl.List() if isinstance(value, list):
-            return [_fit(entry, dtype.inner, f"{path}[{i}]", misfits) for i, entry in enumerate(value)]
+            return [_fit(entry, dtype.inner, f"{path}[{i}]", faults) for i, entry in enumerate(value)]
         case pl.Struct() if isinstance(value, dict):
             return {
-                field.name: _fit(value.get(field.name), field.dtype, f"{path}.{field.name}", misfits)
+                field.name: _fit(value.get(field.name), field.dtype, f"{path}.{field.name}", faults)
                 for field in dtype.fields
             }
-    misfits.append(Misfit(path, f"must be {_WANTED[type(dtype)]}"))
+    faults.append(Fault(path, f"must be {_WANTED[type(dtype)]}"))
     return None
 
 
@@ -322,11 +347,11 @@ def _is_integral(value: Any) -> bool:
     return whole and -(2**63) <= value < 2**63
 
 
-def _time(value: Any, path: str, misfits: list[Misfit]) -> datetime | None:
+def _time(value: Any, path: str, faults: list[Fault]) -> datetime | None:
     if isinstance(value, str) and _RFC3339.fullmatch(value):
         try:
             return datetime.fromisoformat(value.upper()).astimezone(UTC)
         except (ValueError, OverflowError):
             pass
-    misfits.append(Misfit(path, "must be an RFC 3339 time with a zone"))
+    faults.append(Fault(path, "must be an RFC 3339 time with a zone"))
     return None

@@ -52,10 +52,6 @@ def _object_or_none(answer: Answer) -> Json | None:
     return None if answer.status == 204 or not answer.body else _object(answer)
 
 
-def _nothing(answer: Answer) -> None:
-    return None
-
-
 def _bytes(answer: Answer) -> bytes:
     return answer.body
 
@@ -349,9 +345,9 @@ def list_keys(*, after: str | None = None, limit: int | None = None) -> Call[Jso
     return Call("GET", "/v1/keys", page, params=_params(after=after, limit=limit))
 
 
-def revoke_key(key_id: str) -> Call[None]:
-    """End a key."""
-    return Call("DELETE", _path("keys", key_id), _nothing)
+def revoke_key(key_id: str) -> Call[Json | None]:
+    """End a key; repeating it changes nothing."""
+    return Call("DELETE", _path("keys", key_id), _object_or_none)
 
 
 def whoami() -> Call[Json]:

@@ -1,0 +1,88 @@
+"""Settings: defaults from any folder, and refusals that name the variable."""
+
+from pathlib import Path
+
+import pytest
+
+from tessera.errors import SettingsError
+from tessera.settings import DEFAULT_URL, Settings, default_home
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_everything_lies_under_the_projects_root_by_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.from_environment({})
+    assert settings.home == default_home() == ROOT / ".tessera"
+    assert (settings.url, settings.key, settings.database_url) == (DEFAULT_URL, None, None)
+    assert settings.lake == str(ROOT / ".tessera" / "lake")
+    assert settings.dagster_home == ROOT / ".tessera" / "dagster"
+
+
+def test_a_home_moves_what_is_not_named_itself(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"TESSERA_HOME": str(tmp_path), "TESSERA_LAKE": "s3://bucket/lake"})
+    assert settings.home == tmp_path
+    assert settings.lake == "s3://bucket/lake"
+    assert settings.dagster_home == tmp_path / "dagster"
+
+
+def test_an_empty_value_counts_as_unset() -> None:
+    names = (
+        "TESSERA_HOME",
+        "TESSERA_URL",
+        "TESSERA_KEY",
+        "TESSERA_DATABASE_URL",
+        "TESSERA_LAKE",
+        "DAGSTER_HOME",
+    )
+    assert Settings.from_environment(dict.fromkeys(names, "")) == Settings.from_environment({})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TESSERA_HOME", "home"),
+        ("TESSERA_HOME", "./home"),
+        ("TESSERA_LAKE", "lake"),
+        ("TESSERA_LAKE", "~/lake"),
+        ("DAGSTER_HOME", "dagster"),
+        ("TESSERA_URL", "127.0.0.1:8765"),
+        ("TESSERA_URL", "http://"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_by_name_and_value(name: str, value: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_environment({name: value})
+    assert name in str(caught.value)
+    assert value in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["data/tessera.db", "sqlite:///relative.db"])
+def test_a_relative_database_is_refused_by_name(value: str) -> None:
+    with pytest.raises(SettingsError, match="TESSERA_DATABASE_URL"):
+        Settings.from_environment({"TESSERA_DATABASE_URL": value})
+
+
+def test_no_secret_is_shown() -> None:
+    settings = Settings.from_environment(
+        {"TESSERA_KEY": "hush-hush", "TESSERA_DATABASE_URL": "postgresql://u:hush-hush@db/t"}
+    )
+    assert settings.require_key() == "hush-hush"
+    assert "hush" not in repr(settings)
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_environment({"TESSERA_KEY": "hush\u00e9"})
+    assert "hush" not in str(caught.value)
+
+
+def test_without_a_key_the_admin_key_of_the_home_is_used(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"TESSERA_HOME": str(tmp_path)})
+    (tmp_path / "admin.key").write_text("from-the-home\n")
+    assert settings.require_key() == "from-the-home"
+
+
+def test_without_any_key_the_refusal_says_what_to_do(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"TESSERA_HOME": str(tmp_path)})
+    with pytest.raises(SettingsError, match=r"TESSERA_KEY.*tessera serve"):
+        settings.require_key()
