@@ -7,14 +7,14 @@ where memories are kept: proposer, gate and memory are plain ports.
 """
 
 import copy
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tessera.canonical import dumps, is_blank, is_scalar_text
+from schemas.rules import mapping
+from tessera.canonical import dumps, is_blank
+from tessera.checks import Check, number, text
 from tessera.errors import Fault, TesseraError
-from tessera.reports import as_number
 
 DEFAULT_THRESHOLD = 0.7
 JOINER = "\n\u00a7\n"
@@ -136,72 +136,38 @@ def _told(error: Exception) -> str:
 
 # What a proposal looks like. It comes from a model or another program and is not trusted.
 
-_OPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "add": (("text",), ("key",)),
-    "replace": (("match", "text"), ()),
-    "remove": (("match",), ()),
+_TEXT = text(1 << 20)
+_OPS: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
+    "add": ({"text": _TEXT}, {"key": _TEXT}),
+    "replace": ({"match": _TEXT, "text": _TEXT}, {}),
+    "remove": ({"match": _TEXT}, {}),
 }
+_ACTION = text(64, choices=tuple(_OPS))
+
+
+def _op(value: Any, path: str) -> Iterator[Fault]:
+    if not isinstance(value, Mapping):
+        yield Fault(path, "must be an object")
+    elif "action" not in value:
+        yield Fault(f"{path}.action", "is required")
+    else:
+        faults = list(_ACTION(value["action"], f"{path}.action"))
+        required, optional = ({}, {}) if faults else _OPS[value["action"]]
+        yield from faults or mapping({"action": _ACTION, **required}, optional)(value, path)
+
+
+_PROPOSAL = mapping(
+    {"target": text(64, choices=tuple(BUDGETS)), "op": _op, "score": number(1)}, {"rationale": _TEXT}
+)
 
 
 def proposal_faults(proposal: Any) -> list[Fault]:
     """Everything wrong with a proposal, empty when it is well-formed; total. Paths lie within it."""
-    if not isinstance(proposal, Mapping):
-        return [Fault("", "must be an object")]
-    faults = [*_choice(proposal, "target", tuple(BUDGETS), ""), *_op_faults(proposal)]
-    if "score" not in proposal:
-        faults.append(Fault("score", "is required"))
-    else:
-        number = as_number(proposal["score"])
-        if number is None:
-            faults.append(Fault("score", "must be a number"))
-        elif not math.isfinite(number):
-            faults.append(Fault("score", "must be a finite number"))
-        elif not 0 <= number <= 1:
-            faults.append(Fault("score", "must be between 0 and 1"))
-    if "rationale" in proposal:
-        faults += _text(proposal["rationale"], "rationale")
-    return faults + _unknown(proposal, ("target", "op", "score", "rationale"), "")
-
-
-def _op_faults(proposal: Mapping[str, Any]) -> list[Fault]:
-    if "op" not in proposal:
-        return [Fault("op", "is required")]
-    op = proposal["op"]
-    if not isinstance(op, Mapping):
-        return [Fault("op", "must be an object")]
-    faults = _choice(op, "action", tuple(_OPS), "op.")
-    if faults:
-        return faults
-    required, optional = _OPS[op["action"]]
-    for name in required:
-        faults += _text(op[name], f"op.{name}") if name in op else [Fault(f"op.{name}", "is required")]
-    for name in optional:
-        faults += _text(op[name], f"op.{name}") if name in op else []
-    return faults + _unknown(op, ("action", *required, *optional), "op.")
-
-
-def _choice(value: Mapping[str, Any], name: str, choices: tuple[str, ...], root: str) -> list[Fault]:
-    if name not in value:
-        return [Fault(root + name, "is required")]
-    if not isinstance(value[name], str):
-        return [Fault(root + name, "must be a string")]
-    return [] if value[name] in choices else [Fault(root + name, f"must be one of {', '.join(choices)}")]
-
-
-def _text(value: Any, path: str) -> list[Fault]:
-    if not isinstance(value, str):
-        return [Fault(path, "must be a string")]
-    if not is_scalar_text(value):
-        return [Fault(path, "must be valid Unicode")]
-    return [Fault(path, "must not be blank")] if is_blank(value) else []
-
-
-def _unknown(value: Mapping[str, Any], known: tuple[str, ...], root: str) -> list[Fault]:
-    return [
-        Fault(f"{root}{name}", "is not a known field")
-        for name in sorted(map(str, value))
-        if name not in known
-    ]
+    op = proposal.get("op") if isinstance(proposal, Mapping) else None
+    for path, value in (("", proposal), ("op", op)):
+        if isinstance(value, Mapping) and not all(isinstance(name, str) for name in value):
+            return [Fault(path, "must have names that are strings")]
+    return list(_PROPOSAL(proposal, ""))
 
 
 def score_threshold_gate(min: float = DEFAULT_THRESHOLD) -> Gate:
@@ -209,9 +175,8 @@ def score_threshold_gate(min: float = DEFAULT_THRESHOLD) -> Gate:
 
     def gate(proposal: Mapping[str, Any]) -> Verdict:
         score = proposal.get("score") if isinstance(proposal, Mapping) else None
-        number = as_number(score)
         said, bound = _number(score), _number(min)
-        if number is not None and number >= min:
+        if isinstance(score, int | float) and not isinstance(score, bool) and score >= min:
             return Verdict(True, f"score {said} ≥ threshold {bound}")
         return Verdict(False, f"score {said} < threshold {bound} (learn only from validated wins)")
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from schemas.nouns import CITATION, COMMON, PREFIX, WINDOW, cursor_rule, model, nullable, prefix, sha256_rule
-from schemas.rules import array, choice, integer, mapping, name, number, text
+from schemas.nouns import CITATION, COMMON, CURSOR, PREFIX, SHA256, WINDOW, between, choice, model, prefix
+from schemas.rules import integer, mapping, name
+from tessera.checks import array, nullable, text
 from tessera.errors import Fault
 
 BODY_SCHEMA = "tessera.evaluation.v1"
@@ -23,7 +24,7 @@ ESTIMATORS = ("ips", "snips", "dr")
 SIDES = ("candidate", "baseline", "difference")
 MAX_CITED = 256
 
-_OPTIONS = mapping({"dimension": choice(*DIMENSIONS)}, {"strategy": name(), "last": integer(1)})
+_OPTIONS = mapping({"dimension": choice(*DIMENSIONS)}, {"strategy": name, "last": integer(1)})
 
 
 def options_faults(options: Any, root: str = "options") -> list[Fault]:
@@ -37,28 +38,28 @@ def options_faults(options: Any, root: str = "options") -> list[Fault]:
 
 
 def _bounds(low: float, high: float) -> Any:
-    end = nullable(number(low, high))
+    end = nullable(between(low, high))
     return mapping({"low": end, "high": end})
 
 
 def _estimate(low: float, high: float) -> Any:
-    end = nullable(number(low, high))
-    return mapping({"estimate": nullable(number(-1e300, 1e300)), "low": end, "high": end})
+    end = nullable(between(low, high))
+    return mapping({"estimate": nullable(between(-1e300, 1e300)), "low": end, "high": end})
 
 
 _THREE = mapping({"candidate": _estimate(0, 1), "baseline": _estimate(0, 1), "difference": _estimate(-1, 1)})
 _COUNT = integer(0)
-_SHARE = number(0, 1)
-_FIGURE = number(0, 1e300)
+_SHARE = between(0, 1)
+_FIGURE = between(0, 1e300)
 
 _BODY = mapping(
     {
         **COMMON,
         "schema": choice(BODY_SCHEMA),
-        "cursor": cursor_rule,
+        "cursor": CURSOR,
         "dimension": choice(*DIMENSIONS),
         "window": WINDOW,
-        "runs_sha256": sha256_rule,
+        "runs_sha256": SHA256,
         "candidate": nullable(CITATION),
         "baseline": nullable(CITATION),
         "standing": nullable(CITATION),
@@ -78,6 +79,7 @@ _BODY = mapping(
                 "label": choice("observational"),
                 "label_reason": text(512),
                 "records": array(
+                    MAX_CITED,
                     mapping(
                         {
                             "store": text(256),
@@ -89,16 +91,13 @@ _BODY = mapping(
                             "interval_high": _SHARE,
                         }
                     ),
-                    at_most=MAX_CITED,
                 ),
             }
         ),
     },
     {
         "lesson": text(64),
-        "lessons": array(
-            mapping({"key": text(64), "rows": _COUNT, "verdict": choice(*VERDICTS)}), at_most=10_000
-        ),
+        "lessons": array(10_000, mapping({"key": text(64), "rows": _COUNT, "verdict": choice(*VERDICTS)})),
     },
 )
 

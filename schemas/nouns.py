@@ -11,7 +11,8 @@ from typing import Any
 import pandera.polars as pa
 import polars as pl
 
-from schemas.rules import Rule, choice, free, integer, mapping, name, text
+from schemas.rules import free, integer, mapping, name
+from tessera.checks import Check, text
 from tessera.errors import Fault
 
 USE_POLICY = "excluded_by_default"
@@ -31,42 +32,43 @@ cursor.
 """
 
 
-def nullable(rule: Rule) -> Rule:
-    """Null, or what `rule` says."""
+def between(low: float, high: float) -> Check:
+    """A finite number in low..high; a boolean is none."""
 
-    def judged(value: Any, path: str) -> Iterator[Fault]:
-        if value is not None:
-            yield from rule(value, path)
+    def check(value: Any, path: str) -> Iterator[Fault]:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            yield Fault(path, "must be a number")
+        elif not low <= value <= high:  # which a NaN is not
+            yield Fault(path, f"must be between {low} and {high}")
 
-    return judged
-
-
-def cursor_rule(value: Any, path: str) -> Iterator[Fault]:
-    """A cursor: a decimal integer under 2^63 written as a string."""
-    if not isinstance(value, str):
-        yield Fault(path, "must be a string")
-    elif not (value.isascii() and value.isdigit() and len(value) <= 19 and int(value) < 2**63):
-        yield Fault(path, "must be a decimal integer under 2^63 written as a string")
+    return check
 
 
-def sha256_rule(value: Any, path: str) -> Iterator[Fault]:
-    """A digest: 64 lowercase hex digits."""
-    if not isinstance(value, str):
-        yield Fault(path, "must be a string")
-    elif len(value) != 64 or not set(value) <= set("0123456789abcdef"):
-        yield Fault(path, "must be 64 lowercase hex digits")
+def choice(*choices: str) -> Check:
+    """One of the texts."""
+    return text(128, choices=choices)
 
 
-CITATION = mapping({"store": name(), "key": text(512), "version": integer(1)})
-WINDOW = mapping({"after": cursor_rule, "upto": cursor_rule, "count": integer(0)})
+def _is_cursor(value: str) -> bool:
+    return value.isascii() and value.isdigit() and len(value) <= 19 and int(value) < 2**63
 
-COMMON: dict[str, Rule] = {
+
+def _is_sha256(value: str) -> bool:
+    return len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
+CURSOR = text(64, form=(_is_cursor, "must be a decimal integer under 2^63 written as a string"))
+SHA256 = text(64, form=(_is_sha256, "must be 64 lowercase hex digits"))
+CITATION = mapping({"store": name, "key": text(512), "version": integer(1)})
+WINDOW = mapping({"after": CURSOR, "upto": CURSOR, "count": integer(0)})
+
+COMMON: dict[str, Check] = {
     "schema": text(128),
-    "learner": name(),
-    "strategy": name(),
+    "learner": name,
+    "strategy": name,
     "version": integer(1),
-    "spec": mapping({"store": name(), "key": text(512), "version": integer(1), "sha256": sha256_rule}),
-    "scope": mapping({"queue": name()}, {"kind": text(64)}),
+    "spec": mapping({"store": name, "key": text(512), "version": integer(1), "sha256": SHA256}),
+    "scope": mapping({"queue": name}, {"kind": text(64)}),
     "options": free,
     "use_policy": mapping({"training_corpus": choice(USE_POLICY)}),
 }

@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from schemas.nouns import COMMON, PREFIX, WINDOW, cursor_rule, model, nullable, prefix, sha256_rule
-from schemas.rules import Rule, array, choice, integer, mapping, number, text
+from schemas.nouns import COMMON, CURSOR, PREFIX, SHA256, WINDOW, choice, model, prefix
+from schemas.rules import integer, mapping
+from tessera.checks import Check, array, nullable, number, text
 from tessera.errors import Fault
 
 BODY_SCHEMA = "tessera.routing-weights.v1"
@@ -24,7 +25,7 @@ _ARM = text(MAX_ARM_BYTES)
 
 
 def _known_arms(value: Any, path: str) -> Iterator[Fault]:
-    faults = list(array(_ARM, MAX_KNOWN_ARMS)(value, path))
+    faults = list(array(MAX_KNOWN_ARMS, _ARM)(value, path))
     yield from faults
     if not faults:
         seen: set[str] = set()
@@ -38,11 +39,11 @@ _OPTIONS = mapping(
     {"dimension": choice(*DIMENSIONS)},
     {
         "by": choice("category", "template"),
-        "epsilon": number(0, 1),
+        "epsilon": number(1),
         "min_evidence": integer(0),
         "last": integer(1),
         "known_arms": _known_arms,
-        "baseline": mapping({"arm": _ARM, "share": number(0, 1)}),
+        "baseline": mapping({"arm": _ARM, "share": number(1)}),
     },
 )
 
@@ -53,7 +54,7 @@ def options_faults(options: Any, root: str = "options") -> list[Fault]:
 
 
 _COUNT = integer(0)
-_SHARE = number(0, 1)
+_SHARE = number(1)
 
 
 def _arm_label(value: Any, path: str) -> Iterator[Fault]:
@@ -62,7 +63,7 @@ def _arm_label(value: Any, path: str) -> Iterator[Fault]:
         yield from _ARM(value, path)
 
 
-ARM_FIELDS: dict[str, Rule] = {
+ARM_FIELDS: dict[str, Check] = {
     "arm": _arm_label,
     "accepted": _COUNT,
     "failed": _COUNT,
@@ -82,24 +83,24 @@ _BODY = mapping(
     {
         **COMMON,
         "schema": choice(BODY_SCHEMA),
-        "cursor": cursor_rule,
+        "cursor": CURSOR,
         "dimension": choice(*DIMENSIONS),
         "window": WINDOW,
-        "runs_sha256": sha256_rule,
+        "runs_sha256": SHA256,
         "label": choice(*LABELS),
         "label_reason": text(512),
         "epsilon": _SHARE,
         "min_evidence": _COUNT,
         "baseline": nullable(mapping({"arm": _ARM, "share": _SHARE})),
         "categories": array(
+            1_000_000,
             mapping(
                 {
                     "category": nullable(text(128)),
-                    "arms": array(mapping(ARM_FIELDS), at_most=1_000_000),
+                    "arms": array(1_000_000, mapping(ARM_FIELDS)),
                     "unreported": mapping({"accepted": _COUNT, "failed": _COUNT}),
                 }
             ),
-            at_most=1_000_000,
         ),
     }
 )

@@ -78,11 +78,12 @@ def frame() -> Callable[..., pl.DataFrame]:
 def attempt(number: int, **said: Any) -> Item:
     """An attempt with as little said as a test of choices needs.
 
-    `ok`, `kind`, `template`, `phrasing`, `fence`, `lapsed`, `draws`, `private`, and the report's `shim, method,
-    harness, model, advice` (`model=None` declares that no model was used).
+    `ok`, `kind`, `template`, `phrasing`, `fence`, `lapsed`, `draws`, `private`, and the report's `shim`,
+    `method`, `harness`, `model` and `advice` (`model=None` declares that no model was used).
     """
     path = {name: said[name] for name in ("shim", "method") if name in said}
-    learning = {**({"path": path} if path else {}), **({"advice": said["advice"]} if "advice" in said else {})}
+    learning = {"path": path} if path else {}
+    learning |= {"advice": said["advice"]} if "advice" in said else {}
     ok, fence = said.get("ok", True), said.get("fence", 1)
     return make_item(
         number,
