@@ -97,16 +97,18 @@ def body_of(run: Run, cited: Mapping[str, Any]) -> Mapping[str, Any]:
     )
 
 
-def lessons(run: Run, observations: pl.DataFrame) -> list[str]:
-    """The keys of lessons to be judged: those that draws have offered and, where they can be read, that
-    stand.
-    """
+def offered(observations: pl.DataFrame) -> list[str]:
+    """The keys of lessons that draws have offered to hold back."""
     arms = draws_of(observations, LESSON).select("arms").explode("arms")
     if not arms.height:
         return []
-    offered = set(arms["arms"].struct.field("arm").drop_nulls().to_list()) - {ALL}
-    standing_keys = {entry["key"] for record in _memories(run) for entry in record["body"]["entries"]}
-    return sorted(offered & standing_keys if _memories(run) else offered)
+    return sorted(set(arms["arms"].struct.field("arm").drop_nulls().to_list()) - {ALL})
+
+
+def standing_lessons(run: Run) -> set[str] | None:
+    """The keys of the lessons that stand, None where their noun cannot be read."""
+    memories = _memories(run)
+    return {entry["key"] for record in memories for entry in record["body"]["entries"]} if memories else None
 
 
 def lessons_noun(run: Run, lesson: str) -> Cited | None:

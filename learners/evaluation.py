@@ -87,14 +87,17 @@ class Evaluation:
         judged = {
             name: self._lesson(run, evidence, counted, name) for name in candidates.lessons(run, counted)
         }
-        listed = [
-            {"key": name, "rows": body["rows"], "verdict": body["verdict"]} for name, body in judged.items()
-        ]
+        listed = [{"key": name, "enough": _enough(body), **_pick(body)} for name, body in judged.items()]
+        stand = candidates.standing_lessons(run)
         state = self._body(run, evidence, None, None, 0) | self._figures(
             _no_rows(counted, LESSON), (), 0, run
         )
         state |= {"cited": cited(counted), "lessons": listed}
-        nouns = [Noun(store, f"{key}:{name}", CATEGORY, body) for name, body in judged.items()]
+        nouns = [
+            Noun(store, f"{key}:{name}", CATEGORY, body)
+            for name, body in judged.items()
+            if stand is None or name in stand
+        ]
         return Outcome(run, evidence, (*nouns, Noun(store, key, CATEGORY, state)))
 
     def minimum_evidence(self, run: Run) -> int:
@@ -169,6 +172,16 @@ class Evaluation:
 
 
 LEARNER = Evaluation()
+
+
+def _enough(body: Mapping[str, Any]) -> bool:
+    """Whether a verdict other than `keep_baseline` could have come by now."""
+    least = body["minimum_evidence"]
+    return bool(body["rows"] >= least and min(body["effective_sample_size"].values()) >= least)
+
+
+def _pick(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"rows": body["rows"], "verdict": body["verdict"]}
 
 
 def _no_rows(observations: pl.DataFrame, dimension: str) -> Rows:

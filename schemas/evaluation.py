@@ -12,7 +12,7 @@ import polars as pl
 
 from schemas.nouns import CITATION, COMMON, CURSOR, PREFIX, SHA256, WINDOW, between, choice, model, prefix
 from schemas.rules import integer, mapping, name
-from tessera.checks import array, nullable, text
+from tessera.checks import array, boolean, nullable, text
 from tessera.errors import Fault
 
 BODY_SCHEMA = "tessera.evaluation.v1"
@@ -97,7 +97,10 @@ _BODY = mapping(
     },
     {
         "lesson": text(64),
-        "lessons": array(10_000, mapping({"key": text(64), "rows": _COUNT, "verdict": choice(*VERDICTS)})),
+        "lessons": array(
+            10_000,
+            mapping({"key": text(64), "enough": boolean, "rows": _COUNT, "verdict": choice(*VERDICTS)}),
+        ),
     },
 )
 
