@@ -186,10 +186,10 @@ def _failures(
         for value, reasons in of_value.items():
             if value is None or not reasons.least[reason]:
                 continue
-            group = (reasons.least[reason], reasons.attempts)
+            inside = (reasons.least[reason], reasons.attempts)
             rest = (most - reasons.most(reason), attempts - reasons.attempts)
             label = record["body"]["label"]
-            yield Comparison(category, dimension, value, f"{FAILS}: {reason}", group, rest, label, record)
+            yield Comparison(category, dimension, value, f"{FAILS}: {reason}", inside, rest, label, record)
 
 
 def _weights(record: Mapping[str, Any]) -> Iterator[Comparison]:

@@ -77,27 +77,23 @@ class Evaluation:
         ]
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
-        """One noun; for lessons one for each that draws have offered, and the state that lists them."""
+        """One noun; for lessons one for each that stands, and the state, which lists all that were offered."""
         counted = run.counted(evidence)
         store, key = self.state_key(run.scope, run.options)
         if run.options["dimension"] != LESSON:
             return Outcome(
                 run, evidence, (Noun(store, key, CATEGORY, self._weights(run, evidence, counted)),)
             )
-        judged = {
-            name: self._lesson(run, evidence, counted, name) for name in candidates.lessons(run, counted)
-        }
-        listed = [{"key": name, "enough": _enough(body), **_pick(body)} for name, body in judged.items()]
-        stand = candidates.standing_lessons(run)
-        state = self._body(run, evidence, None, None, 0) | self._figures(
-            _no_rows(counted, LESSON), (), 0, run
-        )
-        state |= {"cited": cited(counted), "lessons": listed}
+        judged = {name: self._lesson(run, evidence, counted, name) for name in candidates.offered(counted)}
+        standing = candidates.standing_lessons(run)
         nouns = [
             Noun(store, f"{key}:{name}", CATEGORY, body)
             for name, body in judged.items()
-            if stand is None or name in stand
+            if standing is None or name in standing
         ]
+        state = self._body(run, evidence, None, None, 0)
+        state |= self._figures(_no_rows(counted, LESSON), (), 0, run)
+        state |= {"cited": cited(counted), "lessons": [_listed(name, body) for name, body in judged.items()]}
         return Outcome(run, evidence, (*nouns, Noun(store, key, CATEGORY, state)))
 
     def minimum_evidence(self, run: Run) -> int:
@@ -180,8 +176,8 @@ def _enough(body: Mapping[str, Any]) -> bool:
     return bool(body["rows"] >= least and min(body["effective_sample_size"].values()) >= least)
 
 
-def _pick(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {"rows": body["rows"], "verdict": body["verdict"]}
+def _listed(lesson: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"key": lesson, "enough": _enough(body), "rows": body["rows"], "verdict": body["verdict"]}
 
 
 def _no_rows(observations: pl.DataFrame, dimension: str) -> Rows:
