@@ -97,15 +97,15 @@ class Feed:
             )
         if envelope.next_after < after or (envelope.has_more and envelope.next_after == after):
             raise pages.PageError(
-                f"the page of queue {self._queue} after {after} says to go on from {envelope.next_after} with "
-                f"has_more {envelope.has_more}: it would be read for ever"
+                f"the page of queue {self._queue} after {after} says to go on from {envelope.next_after} "
+                f"with has_more {envelope.has_more}: it would be read for ever"
             )
 
     def _past_the_newest(self, error: Invalid, after: int) -> Exception:
         if after == 0 or not any(fault.path == "after" for fault in error.errors):
             return error
         return PastTheNewestError(
-            f"the lake has queue {self._queue} up to {after}, but the store has no such run: it was put back to "
-            f"an earlier state. `workspace rebuild --queue {self._queue} --allow-fewer` reads the queue anew. "
+            f"the lake has queue {self._queue} up to {after}, but the store has no such run: it was put back "
+            f"to an earlier state. `workspace rebuild --queue {self._queue} --allow-fewer` reads it anew. "
             f"({error.errors[0].message})"
         )

@@ -169,12 +169,14 @@ class Lake:
         *,
         kind: str | None = None,
         after: int | None = None,
+        first: int | None = None,
         last: int | None = None,
         upto: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """A queue's rows in capture order: of one kind, with `after` < cursor <= `upto`, the newest `last`.
+        """A queue's rows in capture order: of one kind, with `after` < cursor <= `upto`.
 
+        Of these the oldest `first` or the newest `last`, of these the `columns`.
         Private rows are there and marked; the caller leaves them out of a surface.
         """
         wanted = list(columns) if columns is not None else list(observations.SCHEMA)
@@ -188,9 +190,10 @@ class Lake:
             rows = rows.filter(pl.col("cursor") > after)
         if upto is not None:
             rows = rows.filter(pl.col("cursor") <= upto)
+        if first is not None:
+            rows = rows.filter(pl.col("cursor") <= _bound(rows, pl.col("cursor").bottom_k(first).max()))
         if last is not None:
-            newest = rows.select(pl.col("cursor").top_k(last).min()).collect().item()
-            rows = rows.filter(pl.col("cursor") >= newest) if last and newest is not None else rows.limit(0)
+            rows = rows.filter(pl.col("cursor") >= _bound(rows, pl.col("cursor").top_k(last).min()))
         with self.trouble("read observations"):
             found = rows.select(list(dict.fromkeys([*wanted, "cursor"]))).collect().sort("cursor")
         return found.select(wanted)
@@ -290,6 +293,11 @@ _PARQUET = WriterProperties(compression="ZSTD", compression_level=1)
 
 def _properties(transactions: Mapping[str, int]) -> CommitProperties:
     return CommitProperties(app_transactions=[Transaction(name, at) for name, at in transactions.items()])
+
+
+def _bound(rows: pl.LazyFrame, expression: pl.Expr) -> pl.Expr:
+    """The cursor that bounds a window; null, which no row passes, for a window without rows."""
+    return pl.lit(rows.select(expression).collect().item(), dtype=pl.Int64())
 
 
 def view_of(queue: str) -> str:

@@ -4,10 +4,12 @@ Promises one line with the URL once connections are accepted, the place of a new
 secret, and an end in which every request under way is answered and the database is closed whole.
 """
 
+import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +25,7 @@ from tessera.store.opening import Store, open_store
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SWITCH_SECONDS = 0.0005  # how soon a thread back from the disk gets its turn
 
 
@@ -115,6 +118,19 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM, without raising them again: the end is an orderly one, status 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _config(app: App) -> uvicorn.Config:

@@ -82,6 +82,11 @@ class Database:
         """The database file."""
         return self._path
 
+    @property
+    def rows_changed(self) -> int:
+        """Table rows inserted, changed or deleted since the file was opened, as SQLite counts."""
+        return self._writer.total_changes
+
     @contextmanager
     def write(self) -> Iterator[Session]:
         """One transaction that may write; committed when the block ends, rolled back when it raises."""

@@ -1,11 +1,13 @@
 """The batch form of MinHash gives the scalar form's values, whatever the text and the chunks."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learners import fingerprints as batch
@@ -41,11 +43,13 @@ TEXT = st.text(st.characters()) | st.lists(WORDS).map(" ".join) | st.lists(WORDS
 ROWS = st.lists(st.tuples(TEXT, *[st.none() | TEXT] * 5), max_size=12)
 
 
+@settings(deadline=None)  # it measures the machine
 @given(ROWS)
 def test_any_text_has_the_scalar_forms_values(rows: list[Row]) -> None:
     assert_same(rows)
 
 
+@settings(deadline=None)
 @given(ROWS, st.integers(1, 40))
 def test_chunks_do_not_show(rows: list[Row], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -75,9 +79,6 @@ def test_rows_without_evidence_are_unknown_and_null() -> None:
 
 
 def test_the_vectors_hold_for_a_column(request: pytest.FixtureRequest) -> None:
-    import json
-    from pathlib import Path
-
     file = Path(request.config.rootpath).parent / "shared" / "vectors" / "minhash.json"
     if not file.is_file():
         pytest.skip("the public vectors are not beside this checkout")

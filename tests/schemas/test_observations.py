@@ -17,10 +17,11 @@ from schemas.observations import (
     frame_of_rows,
     row,
 )
+from tests.observation_items import observation
 
 
-def test_an_item_becomes_one_row_with_every_value_in_its_column(item):
-    [values] = frame([item(7)]).to_dicts()
+def test_an_item_becomes_one_row_with_every_value_in_its_column():
+    [values] = frame([observation(7)]).to_dicts()
     assert values["cursor"] == 7
     assert values["kind"] == "verb.pack"
     assert values["wording"]["problem"] == "Größe ≤ 1 MiB"
@@ -33,8 +34,8 @@ def test_an_item_becomes_one_row_with_every_value_in_its_column(item):
     assert values["use_policy"] == "excluded_by_default"
 
 
-def test_the_items_frame_passes_its_own_schema(item):
-    rows = frame([item(1), item(2, report=None)])
+def test_the_items_frame_passes_its_own_schema():
+    rows = frame([observation(1), observation(2, report=None)])
     assert Observations.validate(rows, lazy=True).schema == pl.Schema(SCHEMA)
 
 
@@ -43,14 +44,14 @@ def test_no_items_make_an_empty_frame_of_the_full_schema():
     assert Observations.validate(frame([])).is_empty()
 
 
-def test_a_column_that_is_all_null_keeps_its_type(item):
-    rows = frame([item(1, report=None, input_digest=None, server__draws=[])])
+def test_a_column_that_is_all_null_keeps_its_type():
+    rows = frame([observation(1, report=None, input_digest=None, server__draws=[])])
     assert rows.schema == pl.Schema(SCHEMA)
     assert rows["cost_amount"].null_count() == 1
 
 
-def test_an_item_without_a_report_reports_no_model(item):
-    [values] = frame([item(1, report=None)]).to_dicts()
+def test_an_item_without_a_report_reports_no_model():
+    [values] = frame([observation(1, report=None)]).to_dicts()
     assert (values["has_report"], values["model"], values["model_reported"]) == (False, None, False)
 
 
@@ -82,14 +83,14 @@ def test_an_item_without_a_report_reports_no_model(item):
         ({"brief__shape": {"\ud800": "str"}}, "brief.shape", "must be valid Unicode"),
     ],
 )
-def test_a_value_of_another_type_is_named_by_its_path(item, change, path, message):
-    _, faults = row(item(3, **change))
+def test_a_value_of_another_type_is_named_by_its_path(change, path, message):
+    _, faults = row(observation(3, **change))
     assert [(fault.path, fault.message) for fault in faults] == [(path, message)]
 
 
-def test_a_frame_of_misfits_names_each_by_position(item):
+def test_a_frame_of_misfits_names_each_by_position():
     with pytest.raises(MisfitError) as refused:
-        frame([item(1), item(2, server__fence="x", server__lapsed=None), 5])
+        frame([observation(1), observation(2, server__fence="x", server__lapsed=None), 5])
     assert [(i, fault.path) for i, fault in refused.value.faults] == [
         (1, "server.fence"),
         (1, "server.lapsed"),
@@ -97,17 +98,17 @@ def test_a_frame_of_misfits_names_each_by_position(item):
     ]
 
 
-def test_equal_instants_of_three_zones_are_one_time(item):
+def test_equal_instants_of_three_zones_are_one_time():
     """P05: the zone is never lost and never guessed."""
     same = ["2026-01-02T03:04:05.000Z", "2026-01-02T05:04:05.000+02:00", "2026-01-01T22:04:05-05:00"]
-    rows = frame([item(i + 1, server__claimed_at=time) for i, time in enumerate(same)])
+    rows = frame([observation(i + 1, server__claimed_at=time) for i, time in enumerate(same)])
     assert rows["claimed_at"].n_unique() == 1
     assert rows["claimed_at"].dtype == pl.Datetime("us", "UTC")
 
 
-def test_token_counts_above_32_bits_add_and_subtract_without_wrapping(item):
+def test_token_counts_above_32_bits_add_and_subtract_without_wrapping():
     """P07."""
-    rows = frame([item(i, report__usage={"total_tokens": 2_000_000_000}) for i in (1, 2, 3)])
+    rows = frame([observation(i, report__usage={"total_tokens": 2_000_000_000}) for i in (1, 2, 3)])
     assert rows["total_tokens"].sum() == 6_000_000_000
     assert (rows["fence"] - rows["total_tokens"])[0] == 2 - 2_000_000_000
 
@@ -128,9 +129,9 @@ def test_token_counts_above_32_bits_add_and_subtract_without_wrapping(item):
         ("worker_outcome", "great", "must be one of succeeded, partial, failed, blocked, no_change"),
     ],
 )
-def test_a_value_out_of_bounds_is_refused_by_the_schema_and_named(item, column, value, message):
+def test_a_value_out_of_bounds_is_refused_by_the_schema_and_named(column, value, message):
     """P08, P14: values are checked, not only types; NaN is out of every bound."""
-    values, _ = row(item(1))
+    values, _ = row(observation(1))
     rows = frame_of_rows([values, {**values, "cursor": 2, column: value}])
     with pytest.raises(pandera.errors.SchemaErrors):
         Observations.validate(rows, lazy=True)
@@ -138,10 +139,14 @@ def test_a_value_out_of_bounds_is_refused_by_the_schema_and_named(item, column, 
     assert (number, fault.message) == (1, message)
 
 
-def test_every_bound_a_row_breaks_is_named(item):
+def test_every_bound_a_row_breaks_is_named():
     """P15: one fault hides no other."""
     rows = frame(
-        [item(1), item(2, server__fence=0, server__lapsed=-1), item(3, server__draws=[{"propensity": 1.7}])]
+        [
+            observation(1),
+            observation(2, server__fence=0, server__lapsed=-1),
+            observation(3, server__draws=[{"propensity": 1.7}]),
+        ]
     )
     found = {number: [fault.path for fault in faults] for number, faults in broken_rules(rows).items()}
     assert found == {1: ["server.fence", "server.lapsed"], 2: ["server.draws"]}

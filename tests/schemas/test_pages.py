@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 
 from schemas import pages, quarantine
 from schemas.observations import SCHEMA, WORDING, frame
+from tests.observation_items import observation
 
 
 def page(items, **envelope):
@@ -91,23 +92,23 @@ changes = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(changes, max_size=4))
-def test_a_page_read_fast_equals_the_frame_of_its_items_to_the_bit(item, several):
-    items = [item(i + 1, **change) for i, change in enumerate(several)]
+def test_a_page_read_fast_equals_the_frame_of_its_items_to_the_bit(several):
+    items = [observation(i + 1, **change) for i, change in enumerate(several)]
     read = pages.read_fast([page(items)])
     assert_frame_equal(read, frame(items), check_exact=True)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.dictionaries(awkward, st.sampled_from(["str", "object"]), max_size=4))
-def test_a_shape_whose_keys_imitate_the_page_is_read_whole(item, shape):
-    items = [item(1), item(2, brief__shape=shape), item(3, brief__shape={})]
+def test_a_shape_whose_keys_imitate_the_page_is_read_whole(shape):
+    items = [observation(1), observation(2, brief__shape=shape), observation(3, brief__shape={})]
     assert_frame_equal(pages.read([page(items)]).rows, frame(items))
 
 
-def test_adjacent_pages_are_read_as_one(item):
-    bodies = [page([item(1), item(2)]), page([]), page([item(3)])]
+def test_adjacent_pages_are_read_as_one():
+    bodies = [page([observation(1), observation(2)]), page([]), page([observation(3)])]
     assert pages.read_fast(bodies)["cursor"].to_list() == [1, 2, 3]
-    assert pages.read(bodies).rows.equals(frame([item(1), item(2), item(3)]))
+    assert pages.read(bodies).rows.equals(frame([observation(1), observation(2), observation(3)]))
 
 
 @pytest.mark.parametrize(
@@ -119,20 +120,20 @@ def test_adjacent_pages_are_read_as_one(item):
         {"brief__shape": {"shape": "str", 'a"shape': "object", "}": "num"}},
     ],
 )
-def test_what_the_fast_reader_will_not_vouch_for_is_read_exactly(item, change):
-    items = [item(1), item(2, **change), item(3)]
+def test_what_the_fast_reader_will_not_vouch_for_is_read_exactly(change):
+    items = [observation(1), observation(2, **change), observation(3)]
     read = pages.read([page(items)])
     assert_frame_equal(read.rows, frame(items))
     assert read.misfits == ()
 
 
-def test_bad_items_are_set_apart_and_their_neighbours_kept(item):
+def test_bad_items_are_set_apart_and_their_neighbours_kept():
     """P15: every bad row by id and field; good rows kept; the counts add up."""
-    missing = item(4)
+    missing = observation(4)
     del missing["server"]["result"]
     bodies = [
-        page([item(1), item(2, server__fence="x", server__lapsed=-1), item(3)]),
-        page([missing, item(5, report=7), item(6)]),
+        page([observation(1), observation(2, server__fence="x", server__lapsed=-1), observation(3)]),
+        page([missing, observation(5, report=7), observation(6)]),
     ]
     read = pages.read(bodies)
     assert read.rows["cursor"].to_list() == [1, 3, 6]
@@ -143,8 +144,8 @@ def test_bad_items_are_set_apart_and_their_neighbours_kept(item):
     ]
 
 
-def test_the_quarantine_row_of_a_misfit_says_what_and_why(item):
-    [misfit] = pages.read([page([item(2, server__fence="x", brief__tags=None)])]).misfits
+def test_the_quarantine_row_of_a_misfit_says_what_and_why():
+    [misfit] = pages.read([page([observation(2, server__fence="x", brief__tags=None)])]).misfits
     rows = quarantine.Quarantine.validate(quarantine.frame("packing", [misfit]))
     [values] = rows.to_dicts()
     assert (values["cursor"], values["run_id"]) == (2, "run_2")
@@ -152,24 +153,24 @@ def test_the_quarantine_row_of_a_misfit_says_what_and_why(item):
     assert json.loads(values["item"])["server"]["fence"] == "x"
 
 
-def test_a_later_field_and_another_order_of_fields_do_no_harm(item):
+def test_a_later_field_and_another_order_of_fields_do_no_harm():
     """P02, P03: columns are read by name under one declared schema, never from the first rows."""
-    plain = item(1, report=None)
-    new = dict(reversed(item(2, server__draws=[]).items())) | {"added_later": {"a": [1]}}
+    plain = observation(1, report=None)
+    new = dict(reversed(observation(2, server__draws=[]).items())) | {"added_later": {"a": [1]}}
     rows = pages.read([page([plain] * 150 + [new])]).rows
     assert rows.schema == pl.Schema(SCHEMA)
     assert rows["solution"][150] == "packed"
     assert rows["solution"].null_count() == 150
 
 
-def test_the_envelope_is_read_without_the_items(item):
-    read = pages.envelope(page([item(1)] * 3, next_after="12", has_more=True))
+def test_the_envelope_is_read_without_the_items():
+    read = pages.envelope(page([observation(1)] * 3, next_after="12", has_more=True))
     assert read == pages.Envelope("store_1", 12, True)
 
 
 @pytest.mark.parametrize("store_id", ["a[b", "a]b", "[]", '"[', "]["])
-def test_brackets_outside_the_items_do_not_mislead_the_envelope(item, store_id):
-    assert pages.envelope(page([item(1)], store_id=store_id)).store_id == store_id
+def test_brackets_outside_the_items_do_not_mislead_the_envelope(store_id):
+    assert pages.envelope(page([observation(1)], store_id=store_id)).store_id == store_id
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_what_is_no_page_is_refused_with_what_is_wrong(body, says):
         pages.envelope(body)
 
 
-def test_printable_text_survives_whole(item):
+def test_printable_text_survives_whole():
     everything = string.printable + "ÿ€𝄞"
-    rows = pages.read_fast([page([item(1, server__failure_text=everything)])])
+    rows = pages.read_fast([page([observation(1, server__failure_text=everything)])])
     assert rows["failure_text"].to_list() == [everything]

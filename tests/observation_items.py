@@ -1,10 +1,7 @@
 """An execution observation as the store writes one, to be changed by a test."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 _ITEM: dict[str, Any] = {
     "schema": "execution-observation-v1",
@@ -79,22 +76,15 @@ _ITEM: dict[str, Any] = {
     "use_policy": {"training_corpus": "excluded_by_default"},
 }
 
-Item = Callable[..., dict[str, Any]]
 
-
-@pytest.fixture(scope="session")
-def item() -> Item:
-    """`item(cursor, **{"server__fence": 3})`: an item with values replaced by path."""
-
-    def make(cursor: int = 1, /, **changes: Any) -> dict[str, Any]:
-        made = copy.deepcopy(_ITEM)
-        made["cursor"], made["run_id"] = str(cursor), f"run_{cursor}"
-        for path, value in changes.items():
-            *parents, leaf = path.split("__")
-            place = made
-            for parent in parents:
-                place = place[parent]
-            place[leaf] = value
-        return made
-
-    return make
+def observation(cursor: int = 1, /, **changes: Any) -> dict[str, Any]:
+    """`observation(7, server__fence=3)`: the item with cursor 7 and values replaced by path."""
+    made = copy.deepcopy(_ITEM)
+    made["cursor"], made["run_id"] = str(cursor), f"run_{cursor}"
+    for path, value in changes.items():
+        *parents, leaf = path.split("__")
+        place = made
+        for parent in parents:
+            place = place[parent]
+        place[leaf] = value
+    return made
