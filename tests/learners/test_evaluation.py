@@ -295,7 +295,7 @@ class TestNoEffectStaysTheBaseline:
             body(fleet(observe, draw, 250, {"a": 0.5, "b": 0.5}, seed=seed, **said), weights_record(1))[
                 "verdict"
             ]
-            for seed in range(30)
+            for seed in range(20)
         ]
         return kept.count("keep_baseline") / len(kept)
 
