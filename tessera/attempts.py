@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from tessera.canonical import digest, is_blank, scalar_text
-from tessera.checks import CURRENCY, Check, boolean, integer, number, text, unknown_fields
+from tessera.checks import CURRENCY, Check, boolean, integer, number, text, unknown_fields, within
 from tessera.errors import Fault
 from tessera.reports import MAX_COUNT, MAX_LABEL, MAX_SECONDS, OUTCOMES
 
@@ -91,11 +91,11 @@ def _faults(attempt: Any, root: str) -> Iterator[Fault]:
     for name, check in _FIELDS.items():
         value = attempt.get(name)
         if value is not None:
-            yield from check(value, f"{root}.{name}")
+            yield from check(value, within(root, name))
         elif name in _REQUIRED:
-            yield Fault(f"{root}.{name}", "is required")
+            yield Fault(within(root, name), "is required")
         elif (other := _COST.get(name)) and attempt.get(other) is not None:
-            yield Fault(f"{root}.{name}", f"is required with {other}")
+            yield Fault(within(root, name), f"is required with {other}")
     yield from unknown_fields(attempt, _FIELDS, root)
 
 

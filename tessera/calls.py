@@ -245,15 +245,22 @@ def observation_page(
     return _observations(_bytes, queue, kind, after, limit, store_id)
 
 
-def pending(queue: str, *, kind: str | None = None, after: str = "0", cap: int = 10000) -> Call[Json]:
+def pending(
+    queue: str,
+    *,
+    kind: str | None = None,
+    after: str = "0",
+    cap: int = 10000,
+    store_id: str | None = None,
+) -> Call[Json]:
     """How many readable observations lie after a cursor: `{count, capped, last, store_id}`."""
-    params = _params(queue=queue, kind=kind, after=after, cap=cap)
+    params = _params(queue=queue, kind=kind, after=after, cap=cap, store_id=store_id)
     return Call("GET", "/v1/executions/pending", _object, params=params)
 
 
-def queues() -> Call[Json]:
+def queues(*, store_id: str | None = None) -> Call[Json]:
     """`{queues: [name, ...], store_id}`: queues with executions that the key may read."""
-    return Call("GET", "/v1/queues", _object)
+    return Call("GET", "/v1/queues", _object, params=_params(store_id=store_id))
 
 
 def recall(

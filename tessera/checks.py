@@ -15,6 +15,11 @@ from tessera.errors import Fault
 Check = Callable[[Any, str], Iterator[Fault]]
 
 
+def within(path: str, name: str) -> str:
+    """The path of a field of what is at ``path``, "" being the body's root."""
+    return f"{path}.{name}" if path else name
+
+
 def text(
     limit: int, *, choices: tuple[str, ...] = (), form: "Form | None" = None, may_be_blank: bool = False
 ) -> Check:
@@ -129,9 +134,9 @@ def record(fields: Mapping[str, Check], *, required: bool = False) -> Check:
             return
         for name, field in fields.items():
             if name in value:
-                yield from field(value[name], f"{path}.{name}")
+                yield from field(value[name], within(path, name))
             elif required:
-                yield Fault(f"{path}.{name}", "is required")
+                yield Fault(within(path, name), "is required")
         yield from unknown_fields(value, fields, path)
 
     return check
@@ -140,4 +145,4 @@ def record(fields: Mapping[str, Check], *, required: bool = False) -> Check:
 def unknown_fields(value: Mapping[str, Any], known: Mapping[str, Any], path: str) -> Iterator[Fault]:
     """A fault for each field of ``value`` that is not known, sorted by UTF-16 code units."""
     for name in sorted((name for name in value if name not in known), key=utf16_key):
-        yield Fault(f"{path}.{name}", "is not a known field")
+        yield Fault(within(path, name), "is not a known field")

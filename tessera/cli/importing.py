@@ -81,7 +81,7 @@ def _send(client: Client, queue: str, file: AttemptsFile, outcome: Outcome) -> N
                 raise _refused(file.path, batch, invalid) from None
             else:
                 outcome.imported += answer["imported"]
-                outcome.already_there += answer["already_there"]
+                outcome.already_there += len(batch.lines) - answer["imported"]
             done += len(batch.lines)
             progress.at(done)
 
@@ -95,6 +95,7 @@ def _named(batch: Batch, conflict: Conflict) -> list[LineFault]:
             "conflicts with an attempt of the same identity that was imported with other content",
         )
         for entry in conflict.conflicts
+        if "index" in entry
     ]
 
 

@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# Hypothesis' deadline measures how busy the machine is, not what a test claims.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 

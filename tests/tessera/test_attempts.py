@@ -96,6 +96,11 @@ def test_what_is_no_object_is_no_attempt() -> None:
         assert found(value) == [("attempts[3]", "must be an object")]
 
 
+def test_a_line_of_its_own_is_its_own_root() -> None:
+    paths = [fault.path for fault in attempt_faults({**LEAST, "kind": 1, "zz": 1, "cost_amount": 1}, "")]
+    assert paths == ["kind", "cost_currency", "zz"]
+
+
 def test_a_cost_names_both_amount_and_currency_or_neither() -> None:
     assert found({**LEAST, "cost_amount": 0, "cost_currency": "USD"}) == []
     assert found({**LEAST, "cost_amount": 0}) == [

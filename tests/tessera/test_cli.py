@@ -225,7 +225,7 @@ def test_a_dry_run_checks_and_sends_nothing(tessera, tmp_path):
 
 
 def test_attempts_travel_in_calls_of_at_most_500(tessera, scripted, tmp_path):
-    store = scripted(said(200, {"imported": 500, "already_there": 0}))
+    store = scripted(said(200, {"imported": 500}))
     file = lines_of(tmp_path / "a.jsonl", *({**ATTEMPT, "task_key": f"t{n}"} for n in range(1200)))
 
     ran = tessera("import", file, "--queue", "q", url=store.url)
@@ -233,6 +233,34 @@ def test_attempts_travel_in_calls_of_at_most_500(tessera, scripted, tmp_path):
     assert ran.returncode == 0
     assert [len(request["body"]["attempts"]) for request in store.requests] == [500, 500, 200]
     assert store.requests[2]["body"]["attempts"][0]["task_key"] == "t1000"
+
+
+def test_conflicts_are_named_by_line_and_the_rest_of_the_file_goes_on(tessera, scripted, tmp_path):
+    conflicts = [{"index": 3, "path": "attempts[3]"}, {"index": 7, "path": "attempts[7]"}]
+    store = scripted(
+        said(409, {"title": "Conflict", "detail": "2 of 500", "conflicts": conflicts}),
+        said(200, {"imported": 90}),
+    )
+    file = lines_of(tmp_path / "a.jsonl", "", *({**ATTEMPT, "task_key": f"t{n}"} for n in range(600)))
+
+    ran = tessera("import", file, "--queue", "q", "--json", url=store.url)
+
+    assert ran.returncode == 1
+    told = json.loads(ran.stdout)
+    assert [conflict["line"] for conflict in told["conflicts"]] == [5, 9]
+    assert (told["imported"], told["already_there"], told["held_back"]) == (90, 10, 498)
+    assert f"{file}:5: conflicts with" in ran.stderr
+
+
+def test_what_only_the_store_refuses_is_named_by_line_too(tessera, scripted, tmp_path):
+    faults = [{"path": "attempts[1].kind", "message": "is not granted"}]
+    store = scripted(said(422, {"detail": "bad", "errors": faults}))
+    file = lines_of(tmp_path / "a.jsonl", ATTEMPT, "", {**ATTEMPT, "task_key": "u"})
+
+    ran = tessera("import", file, "--queue", "q", url=store.url)
+
+    assert ran.returncode == 1
+    assert f"{file}:3: kind: is not granted" in ran.stderr
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
@@ -261,7 +289,7 @@ def test_damaged_gzip_is_one_clear_line(tessera, scripted, tmp_path):
 
 
 def test_a_pipe_is_read_once_and_still_checked_before_it_is_sent(scripted, tmp_path):
-    store = scripted(said(200, {"imported": 1, "already_there": 0}))
+    store = scripted(said(200, {"imported": 1}))
 
     ran = subprocess.run(
         [sys.executable, "-m", "tessera.cli", "import", "/dev/stdin", "--queue", "q", "--json"],
