@@ -97,7 +97,7 @@ class App:
             raise Misdirected("this server does not answer for that Host")
 
     async def _body(self, call: Call, headers: RawHeaders, receive: Receive) -> bytes:
-        """The body, within its size and time; once it is large, kept only for a key that may make the call."""
+        """The body, within its size and time; a large one is kept only for a key that may make the call."""
         limit = json_door.MAX_BULK if call.bulk else json_door.MAX_BODY
         declared = _declared(headers)
         if declared is not None and declared > limit:
