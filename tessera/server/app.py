@@ -21,7 +21,7 @@ from tessera.server.calls import CALLS, Call, Request
 from tessera.server.crew import Crew
 from tessera.server.routes import Routes
 from tessera.store import keys, permission
-from tessera.store.database import Busy, Session, Stale
+from tessera.store.database import Busy, Session, Stale, settled
 from tessera.store.opening import Store
 
 Scope = MutableMapping[str, Any]
@@ -54,7 +54,7 @@ class App:
         self._routes = Routes(CALLS)
         self._document = answers.encode(openapi.document(CALLS))
         self._readers = Crew("reader", 4)
-        self._writers = Crew("writer", 2)  # one prepares while the other waits for the disk
+        self._writers = Crew("writer", store.database.writers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,7 +86,7 @@ class App:
         call, names = self._routes.find("GET" if method == "HEAD" else method, path)
         body = await self._body(call, headers, receive) if _has_body(headers) else b""
         arguments = (call, names, headers, scope["query_string"], body)
-        if call.brief and len(body) <= _PROMPT:
+        if call.brief and len(body) <= _PROMPT and self._store.database.prompt:
             # Done here: another thread would cost more than the work. Given away when it would have to wait.
             with contextlib.suppress(Busy):
                 return self._perform(*arguments, wait=False)
@@ -155,17 +155,31 @@ class App:
         wait: bool = True,
     ) -> Answer:
         """Everything that needs the database; Busy when it would have to wait for another and is not to."""
+        database = self._store.database
+
+        def admit(session: Session) -> Request:
+            return self._admit(session, call, names, headers, query_string, body)
+
+        def read() -> Answer:
+            with database.read() as session:
+                return call.handler(session, admit(session))
+
+        def judge() -> Request:
+            with database.read() as session:
+                return admit(session)
+
+        def write(request: Request | None = None) -> Answer:
+            with database.write(wait=wait, snapshot=call.snapshot) as session:
+                return call.handler(session, request or admit(session))
+
         try:
-            database = self._store.database
-            if call.writes and len(body) > _PROMPT:
-                # Judging a large body takes long: not while others wait for their turn to write.
-                with database.read() as session:
-                    request = self._admit(session, call, names, headers, query_string, body)
-                with database.write() as session:
-                    return call.handler(session, request)
-            with database.write(wait=wait) if call.writes else database.read() as session:
-                request = self._admit(session, call, names, headers, query_string, body)
-                return call.handler(session, request)
+            if not call.writes:
+                return settled(read)
+            if len(body) <= _PROMPT:
+                return settled(write)
+            # Judging a large body takes long: once, and not while others wait for their turn to write.
+            request = settled(judge)
+            return settled(lambda: write(request))
         except Stale:
             return answers.of_problem(Unavailable("what the request changes moved meanwhile; try again"))
         except Problem as problem:

@@ -47,7 +47,9 @@ Handler = Callable[[Session, Request], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One route. ``scope`` None takes any key, ``body`` None no body; ``brief`` calls take no long time."""
+    """One route. ``scope`` None takes any key, ``body`` None no body; ``brief`` calls take no long time; a
+    write that must see one moment in all its reads asks for a ``snapshot``.
+    """
 
     method: str
     path: str
@@ -59,6 +61,7 @@ class Call:
     writes: bool = False
     bulk: bool = False
     brief: bool = False
+    snapshot: bool = False
     body_optional: bool = False
     answers: dict[int, str] = field(default_factory=lambda: {200: "Done"})
 
@@ -288,6 +291,7 @@ CALLS: tuple[Call, ...] = (
         body=bodies.RECORDS,
         writes=True,
         bulk=True,
+        snapshot=True,
         answers={201: "Written"},
     ),
     Call("GET", "/v1/records", "Newest versions, without bodies", "read", _records, query=queries.RECORDS),

@@ -112,7 +112,7 @@ def held(session: Session, caller: Caller, task_id: str, fence: int) -> Task:
     NotFound unless the caller made the claim of the fence; Conflict once the fence has moved or its lease
     is over for good.
     """
-    task = tasks.find(session, task_id)
+    task = tasks.find(session, task_id, to_change=True)
     if task is None or fence > task.fence:
         raise NotFound(tasks.ABSENT)
     if fence < task.fence:
@@ -136,7 +136,7 @@ def _kinds(caller: Caller, request: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _named(session: Session, caller: Caller, request: dict[str, Any]) -> Task | None:
-    task = tasks.find(session, request["task_id"])
+    task = tasks.find(session, request["task_id"], to_change=True)
     if task is None or task.queue != request["queue"] or not _open(task, session.now):
         return None
     if "kinds" in request and task.kind not in request["kinds"]:
@@ -162,9 +162,12 @@ def _offers(session: Session, caller: Caller, queue: str, kinds: tuple[str, ...]
             found += session.rows(_query(count, lapsed=False), **values)
             found += session.rows(_query(count, lapsed=True), moment=session.now, **values)
         for place in sorted(found)[:_BATCH]:
-            task = tasks.load(session, place[1])
-            if task is not None and may_be_offered(
-                caller, task.kind, task.audience, reader.facts(task.pins), by_id=False
+            task = tasks.take(session, place[1])
+            # Asked again: another may have taken it, and let go of it, since it was found.
+            if (
+                task is not None
+                and _open(task, session.now)
+                and may_be_offered(caller, task.kind, task.audience, reader.facts(task.pins), by_id=False)
             ):
                 yield task
         if len(found) < _BATCH:

@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, text, update
 
 from tessera.errors import Unavailable
 from tessera.store import database as module
-from tessera.store.database import Busy, Database, Stale
+from tessera.store.database import Busy, Stale
 from tessera.store.opening import open_store
 from tessera.store.schema import counters
 from tessera.store.statements import Statement
