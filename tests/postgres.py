@@ -1,8 +1,8 @@
 """A real PostgreSQL server for tests: found on this machine, made in a folder, stopped at the end.
 
-Promises: Debian's layout and the PATH are searched; as root the server runs as another user, since it refuses
-root; a free port of 127.0.0.1; each asker gets a database of its own. Writes are not forced to the disk unless
-``durable``: tests that kill the server of the store, not this one, lose nothing by that.
+Promises: Debian's layout and the PATH are searched; as root the server runs as another user, since it
+refuses root; a free port of 127.0.0.1; each asker gets a database of its own. Writes are not forced to the
+disk unless ``durable``: a process that is killed loses nothing by that, only a machine would.
 """
 
 import itertools
@@ -30,7 +30,7 @@ _ALWAYS = (
 )
 
 
-class Unusable(Exception):  # noqa: N818 - it says what PostgreSQL is here
+class Unusable(Exception):
     """There is no PostgreSQL on this machine, or it does not start."""
 
 
@@ -69,6 +69,7 @@ class Postgres:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
+        (self._folder / "postmaster.pid").unlink(missing_ok=True)
         options = [word for setting in self._settings for word in ("-c", setting)]
         command = [str(self._bin / "postgres"), "-D", str(self._folder), "-p", str(self.port), *options]
         with self._log.open("ab") as log:
@@ -88,8 +89,8 @@ class Postgres:
             else:
                 return
 
-    def stop(self, number: int = signal.SIGINT) -> None:
-        """End the server: at once but orderly, or by another signal of PostgreSQL's."""
+    def stop(self, number: int = signal.SIGQUIT) -> None:
+        """End the server at once, as if it crashed, or by another signal of PostgreSQL's."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(number)
@@ -109,7 +110,7 @@ class Postgres:
         if self._as:
             shutil.chown(self._folder, self._as["user"])
             for parent in self._folder.parents:  # pytest's folders are for root alone
-                if parent == Path("/tmp"):  # noqa: S108
+                if parent == Path("/tmp"):
                     break
                 parent.chmod(parent.stat().st_mode | 0o011)
         made = subprocess.run(

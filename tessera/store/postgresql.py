@@ -260,7 +260,11 @@ def conninfo(url: str) -> str:
             "TESSERA_DATABASE_URL is no URL of a PostgreSQL database: write it as "
             "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters percent-encoded"
         ) from None
-    defaults: dict[str, Any] = {"connect_timeout": 5, "application_name": "tessera", "client_encoding": "utf8"}
+    defaults: dict[str, Any] = {
+        "connect_timeout": 5,
+        "application_name": "tessera",
+        "client_encoding": "utf8",
+    }
     return make_conninfo("", **{**defaults, **parts})
 
 

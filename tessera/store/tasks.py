@@ -132,9 +132,11 @@ def load(session: Session, number: int) -> Task | None:
     return None if row is None else Task(*row)
 
 
-def take(session: Session, number: int) -> Task | None:
-    """The task of a number, kept from others until the transaction ends; None while another has it."""
-    row = session.row(_TO_TAKE, number=number)
+def take(session: Session, number: int, *, wait: bool) -> Task | None:
+    """The task of a number, nobody else's until the transaction ends; None, unless to ``wait``, while it is
+    another's.
+    """
+    row = session.row(_TO_CHANGE if wait else _TO_TAKE, number=number)
     return None if row is None else Task(*row)
 
 
