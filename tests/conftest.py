@@ -93,10 +93,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server for the session, started when first asked for."""
     try:
-        server = Postgres(tmp_path_factory.mktemp("postgres"))
+        server = Postgres()
     except Unusable as why:
         pytest.skip(str(why))
     with server:

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
@@ -37,19 +38,25 @@ class Unusable(Exception):
 class Postgres:
     """A running server. ``new_database`` gives the URL of an empty database."""
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
         self._bin = _found()
         self._as = _unprivileged()
-        self._folder = folder / "data"
-        self._log = folder / "postgres.log"
+        # Not in a test's folder: those are for root alone.
+        self._home = Path(tempfile.mkdtemp(prefix="tessera-postgres-"))
+        self._folder = self._home / "data"
+        self._log = self._home / "postgres.log"
         self._settings = _ALWAYS if durable else (*_ALWAYS, *_FAST)
         self._numbers = itertools.count(1)
         self._process: subprocess.Popen[bytes] | None = None
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
-        self._make()
-        self.start()
+        try:
+            self._make()
+            self.start()
+        except BaseException:
+            shutil.rmtree(self._home, ignore_errors=True)
+            raise
 
     def url(self, database: str) -> str:
         """A database's URL."""
@@ -103,16 +110,13 @@ class Postgres:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._home, ignore_errors=True)
 
     def _make(self) -> None:
         self._folder.mkdir()
         if self._as:
+            self._home.chmod(0o755)
             shutil.chown(self._folder, self._as["user"])
-            for parent in self._folder.parents:  # pytest's folders are for root alone
-                if parent == Path("/tmp"):
-                    break
-                parent.chmod(parent.stat().st_mode | 0o011)
         made = subprocess.run(
             [
                 str(self._bin / "initdb"), "-D", str(self._folder), "--username=tessera", "--auth=trust",

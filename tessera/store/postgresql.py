@@ -129,14 +129,14 @@ class PostgresDatabase(Database):
             connection = self._idle.pop() if self._idle else None
         if connection is not None:
             try:
-                connection.execute(how)
+                connection.execute(how, prepare=False)
             except psycopg.Error:
                 self._forget(connection)
             else:
                 return connection
         connection = self.connect()
         try:
-            connection.execute(how)
+            connection.execute(how, prepare=False)
         except psycopg.Error as error:
             connection.close()
             raise translated(error, committing=False) from error
@@ -208,14 +208,14 @@ class Transaction:
 
 def _commit(connection: Connection[Any]) -> None:
     try:
-        connection.execute("COMMIT")
+        connection.execute("COMMIT", prepare=False)
     except psycopg.Error as error:
         raise translated(error, committing=True) from error
 
 
 def _roll_back(connection: Connection[Any]) -> None:
     try:
-        connection.execute("ROLLBACK")
+        connection.execute("ROLLBACK", prepare=False)
     except psycopg.Error:
         connection.close()
 
@@ -255,6 +255,9 @@ def conninfo(url: str) -> str:
         if scheme is None:
             raise ValueError
         parts = conninfo_to_dict("postgresql://" + url.removeprefix(scheme))
+        # A password that is not encoded ends up in the host or the port, which errors may name.
+        if "@" in str(parts.get("host", "")) or not str(parts.get("port", "5432")).isdecimal():
+            raise ValueError
     except (ValueError, psycopg.Error):
         raise SettingsError(
             "TESSERA_DATABASE_URL is no URL of a PostgreSQL database: write it as "
