@@ -6,6 +6,7 @@ answer carries a CORS header. Leaves out what the calls mean: ``calls`` and the 
 """
 
 import asyncio
+import errno
 import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -35,6 +36,7 @@ GRACE_SECONDS = 10.0
 MIN_RATE = 64 * 1024
 """Bytes a second; a body that stays slower is cut off."""
 _DRAIN_SECONDS = 2.0
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM})
 _PROMPT = 32 * 1024  # bytes of a body that is judged in less time than a transaction of its own takes
 _BEARER = re.compile(r"(?i:bearer) +([\x21-\x7e]+)")
 
@@ -60,9 +62,9 @@ class App:
             answer = await self._answer(scope, receive)
         except Problem as problem:
             answer = answers.of_problem(problem, close=_has_body(scope["headers"]))
-        except Exception:
+        except Exception as error:
             log.exception("a request failed")
-            answer = answers.of_problem(Problem("something went wrong inside the store", status=500))
+            answer = answers.of_problem(_failure(error))
         await _send(answer, receive, send)
 
     def close(self) -> None:
@@ -168,6 +170,13 @@ class App:
 def create_app(store: Store, *, hosts: Sequence[str] = (), grace_seconds: float = GRACE_SECONDS) -> App:
     """The application over an open store; ``hosts`` are names beside loopback that it answers for."""
     return App(store, hosts=hosts, grace_seconds=grace_seconds)
+
+
+def _failure(error: Exception) -> Problem:
+    """What nobody foresaw: of ours, unless the machine has run out of something."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
+        return Unavailable("the machine has too little left of something at the moment; try again later")
+    return Problem("something went wrong inside the store", status=500)
 
 
 def _secret(headers: RawHeaders) -> str:

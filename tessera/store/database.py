@@ -110,16 +110,18 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """One short transaction over one snapshot; never held while an answer is on its way."""
-        connection = getattr(self._local, "reader", None)
-        if connection is None:
-            connection = self._local.reader = self._connect()
-            connection.execute("PRAGMA query_only=1")
         with _refusals():
+            connection = getattr(self._local, "reader", None)
+            if connection is None:
+                connection = self._connect()
+                connection.execute("PRAGMA query_only=1")
+                self._local.reader = connection
             connection.execute("BEGIN")
             try:
                 yield Session(connection, self._clock())
             finally:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite ends it by itself on some errors of the disk
+                    connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close every connection; the last one folds the log back into the file."""
