@@ -128,6 +128,10 @@ class Client:
             yield from page["items"]
             cursor, store_id = _onward(self.url, page, cursor), page.get("store_id", store_id)
 
+    def perform(self, call: Call[T]) -> T:
+        """Send a call that is described elsewhere, with this client's key, patience and errors."""
+        return self._transport.perform(call)
+
     def close(self) -> None:
         """Close idle connections."""
         self._transport.close()
@@ -195,6 +199,10 @@ class AsyncClient:
             for item in page["items"]:
                 yield item
             cursor, store_id = _onward(self.url, page, cursor), page.get("store_id", store_id)
+
+    async def perform(self, call: Call[T]) -> T:
+        """Send a call that is described elsewhere, with this client's key, patience and errors."""
+        return await self._transport.perform(call)
 
     async def close(self) -> None:
         """Close idle connections."""

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from tessera.cli import exporting, importing, keys, serving, statistics
+from tessera.cli import exporting, importing, keys, mcp, serving, statistics
 from tessera.cli.terminal import complain, one_line
 from tessera.errors import TesseraError
 
@@ -24,6 +24,7 @@ app.command("serve")(serving.serve)
 app.add_typer(keys.app, name="keys")
 app.command("import")(importing.import_file)
 app.command("export")(exporting.export)
+app.command("mcp")(mcp.mcp)
 app.command("stats")(statistics.stats)
 
 
