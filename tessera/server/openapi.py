@@ -6,6 +6,7 @@ from typing import Any
 
 from tessera import __doc__ as about
 from tessera.server import responses
+from tessera.server.mcp_http import PATH as MCP_PATH
 from tessera.server.metrics import CONTENT_TYPE
 from tessera.server.queries import Query
 from tessera.server.requests import Call
@@ -15,13 +16,17 @@ _REFUSALS = {
     401: "No usable key",
     403: "The key is not granted what the request names",
     404: "Absent, or not to be seen",
+    405: "Another method",
+    406: "No JSON is accepted",
     408: "The body came too slowly",
     409: "The state moved",
     413: "The body is too large",
+    415: "No JSON was sent",
     421: "Another Host",
     422: "A value is wrong: errors says where",
     503: "Try again later",
 }
+_OF_A_CALL = (400, 401, 403, 404, 408, 409, 413, 421, 422, 503)
 _HEADERS = {401: ("WWW-Authenticate", "Bearer"), 503: ("Retry-After", "Seconds to wait")}
 
 
@@ -35,6 +40,7 @@ def document(calls: Iterable[Call]) -> dict[str, Any]:
         ("/openapi.json", "openapi", "This document", {"type": "object"}),
     ):
         paths[path] = {"get": _open(name, summary, schema)}
+    paths[MCP_PATH] = {"post": _mcp()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Tessera", "version": "1", "description": (about or "").strip()},
@@ -58,6 +64,26 @@ def _open(name: str, summary: str, schema: dict[str, Any]) -> dict[str, Any]:
         "summary": summary,
         "security": [],
         "responses": {"200": done, **refusals},
+    }
+
+
+def _mcp() -> dict[str, Any]:
+    """The MCP face: its messages are JSON-RPC, and described by the protocol itself."""
+    message = {"application/json": {"schema": {"type": "object"}}}
+    statuses = (400, 401, 403, 404, 405, 406, 408, 413, 415, 421, 422, 503)
+    refusals = {str(status): _refusal(status) for status in statuses}
+    for refusal in refusals.values():
+        refusal["content"] |= message  # a JSON-RPC error, when the message could be read
+    return {
+        "operationId": "mcp",
+        "summary": "One message of the Model Context Protocol (streamable HTTP, without sessions)",
+        "description": "For any key; each tool asks for the scope of its call.",
+        "requestBody": {"required": True, "content": message},
+        "responses": {
+            "200": {"description": "The answer, JSON-RPC", "content": message},
+            "202": {"description": "Taken; a notification has no answer"},
+            **refusals,
+        },
     }
 
 
@@ -108,7 +134,7 @@ def _responses(call: Call) -> dict[str, Any]:
             answered[str(status)]["headers"] = {
                 "ETag": {"description": "The sha256 of the body, quoted", "schema": {"type": "string"}}
             }
-    return answered | {str(status): _refusal(status) for status in _REFUSALS}
+    return answered | {str(status): _refusal(status) for status in _OF_A_CALL}
 
 
 def _content(call: Call) -> dict[str, Any]:
