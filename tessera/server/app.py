@@ -6,6 +6,7 @@ answer carries a CORS header. Leaves out what the calls mean: ``calls`` and the 
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import re
@@ -35,7 +36,7 @@ from tessera.server.metrics import UNMATCHED, Metrics
 from tessera.server.requests import Call, Request
 from tessera.server.routes import MethodNotAllowed, Routes
 from tessera.store import keys, permission
-from tessera.store.database import Session, Stale
+from tessera.store.database import Busy, Session, Stale
 from tessera.store.opening import Store
 
 Scope = MutableMapping[str, Any]
@@ -96,9 +97,9 @@ class App:
             answer = await self._answer(scope, receive, told)
         except Problem as problem:
             answer = answers.of_problem(problem, close=self._closing or _has_body(scope["headers"]))
-        except Exception:
+        except Exception as error:
             log.exception("a request failed")
-            answer = answers.of_problem(Problem("something went wrong inside the store", status=500))
+            answer = answers.of_problem(_failure(error))
         self._tell(told, answer)
         await _send(answer, receive, send)
 
@@ -147,7 +148,7 @@ class App:
         call, names = self._routes.find("GET" if method == "HEAD" else method, path)
         told.route = call.path
         limit = json_door.MAX_BULK if call.bulk else json_door.MAX_BODY
-        body = await self._body(headers, receive, limit) if _has_body(headers) else b""
+        body = await self._body(limit, call.scope, headers, receive) if _has_body(headers) else b""
         return await self._dispatch(call, names, headers, scope["query_string"], body, told)
 
     async def _mcp_message(self, scope: Scope, receive: Receive, told: Told) -> Answer:
@@ -158,13 +159,13 @@ class App:
         for name, value in headers:
             if name == b"origin" and _host(value.lower().partition(b"://")[2]) not in self._hosts:
                 raise Forbidden("a page of another origin may not call")
-        body = await self._body(headers, receive, json_door.MAX_BODY)
+        body = await self._body(json_door.MAX_BODY, None, headers, receive)
         await self._readers.run(self._authenticate, headers, told)
         return await self._mcp.answer(scope, body)
 
     def _authenticate(self, headers: RawHeaders, told: Told) -> None:
         with self._store.database.read() as session:
-            told.key_id = keys.authenticate(session, _secret(headers)).key_id
+            told.key_id = _caller(session, None, headers).key_id
 
     async def _for_tool(
         self, call: Call, names: tuple[str, ...], headers: RawHeaders, query_string: bytes, body: bytes
@@ -175,9 +176,9 @@ class App:
             answer = await self._dispatch(call, names, headers, query_string, body, told)
         except Problem as problem:
             answer = answers.of_problem(problem)
-        except Exception:
+        except Exception as error:
             log.exception("a tool's call failed")
-            answer = answers.of_problem(Problem("something went wrong inside the store", status=500))
+            answer = answers.of_problem(_failure(error))
         self._tell(told, answer)
         return answer
 
@@ -190,8 +191,13 @@ class App:
         body: bytes,
         told: Told,
     ) -> Answer:
+        arguments = (call, names, headers, query_string, body, told)
+        if call.brief and len(body) <= _PROMPT:
+            # Done here: another thread would cost more than the work. Given away when it would have to wait.
+            with contextlib.suppress(Busy):
+                return self._perform(*arguments, wait=False)
         crew = self._writers if call.writes else self._readers
-        return await crew.run(self._perform, call, names, headers, query_string, body, told)
+        return await crew.run(self._perform, *arguments)
 
     def _check_host(self, headers: RawHeaders) -> None:
         named = [value for name, value in headers if name == b"host"]
@@ -199,7 +205,8 @@ class App:
         if host not in self._hosts:
             raise Misdirected("this server does not answer for that Host")
 
-    async def _body(self, headers: RawHeaders, receive: Receive, limit: int) -> bytes:
+    async def _body(self, limit: int, needed: str | None, headers: RawHeaders, receive: Receive) -> bytes:
+        """The body, within its size and time; a large one is kept only for a key with the scope needed."""
         declared = _declared(headers)
         if declared is not None and declared > limit:
             raise TooLarge(f"the body is over {limit} bytes")
@@ -207,6 +214,7 @@ class App:
         begun = loop.time()
         chunks: list[bytes] = []
         size = 0
+        asked, refusal = False, None
         while True:
             try:
                 async with asyncio.timeout_at(begun + self._grace + size / MIN_RATE):
@@ -219,9 +227,25 @@ class App:
             size += len(chunk)
             if size > limit:
                 raise TooLarge(f"the body is over {limit} bytes")
-            chunks.append(chunk)
+            if size > _PROMPT and not asked:
+                asked, refusal = True, await self._readers.run(self._refusal, needed, headers)
+            if refusal is None:
+                chunks.append(chunk)
+            else:
+                chunks.clear()  # counted to its end, so that the size is judged first, but not kept
             if not message.get("more_body", False):
+                if refusal is not None:
+                    raise refusal
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _refusal(self, needed: str | None, headers: RawHeaders) -> Problem | None:
+        """Why the key may not make the call, None when it may."""
+        try:
+            with self._store.database.read() as session:
+                _caller(session, needed, headers)
+        except Problem as problem:
+            return problem
+        return None
 
     def _perform(
         self,
@@ -231,8 +255,9 @@ class App:
         query_string: bytes,
         body: bytes,
         told: Told,
+        wait: bool = True,
     ) -> Answer:
-        """Everything that needs the database or time, in a thread of a crew."""
+        """Everything that needs the database; Busy when it would have to wait for another and is not to."""
         try:
             database = self._store.database
             if not call.writes:
@@ -245,7 +270,7 @@ class App:
                 # Judging a large body takes long: not while others wait for their turn to write.
                 with database.read() as session:
                     request = self._admit(session, call, names, headers, query_string, body, told)
-            with database.write() as session:
+            with database.write(wait=wait) as session:
                 before = database.rows_changed
                 request = request or self._admit(session, call, names, headers, query_string, body, told)
                 answer = call.handler(session, request)
@@ -279,10 +304,8 @@ class App:
         told: Told,
     ) -> Request:
         """The key, its scope, the JSON and every field, in this order."""
-        caller = keys.authenticate(session, _secret(headers))
+        caller = _caller(session, call.scope, headers)
         told.key_id = caller.key_id
-        if call.scope is not None:
-            permission.require_scope(caller, call.scope)
         faults: list[Fault] = []
         query = call.query.read(query_string, faults)
         value = None
@@ -306,6 +329,14 @@ def _failure(error: Exception) -> Problem:
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
         return Unavailable("the machine has too little left of something at the moment; try again later")
     return Problem("something went wrong inside the store", status=500)
+
+
+def _caller(session: Session, needed: str | None, headers: RawHeaders) -> permission.Caller:
+    """The key that asks, if it has the scope that is needed."""
+    caller = keys.authenticate(session, _secret(headers))
+    if needed is not None:
+        permission.require_scope(caller, needed)
+    return caller
 
 
 def _secret(headers: RawHeaders) -> str:

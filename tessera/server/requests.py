@@ -32,9 +32,10 @@ Handler = Callable[[Session, Request], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One route. ``scope`` None takes any key; ``body`` None takes no body; ``returns`` names the shape of a
-    success in ``responses``, "" for text; ``etag`` says that it carries one. ``done`` counts a call that
-    wrote something, given its body.
+    """One route. ``scope`` None takes any key, ``body`` None no body; ``brief`` calls take no long time.
+
+    ``returns`` names the shape of a success in ``responses``, "" for text; ``etag`` says that it carries one.
+    ``done`` counts a call that wrote something, given its body.
     """
 
     method: str
@@ -46,6 +47,7 @@ class Call:
     query: Query = queries.NONE
     writes: bool = False
     bulk: bool = False
+    brief: bool = False
     body_optional: bool = False
     returns: str = ""
     etag: bool = False
