@@ -6,6 +6,7 @@ answer carries a CORS header. Leaves out what the calls mean: ``calls`` and the 
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import re
@@ -20,7 +21,7 @@ from tessera.server.calls import CALLS, Call, Request
 from tessera.server.crew import Crew
 from tessera.server.routes import Routes
 from tessera.store import keys, permission
-from tessera.store.database import Session, Stale
+from tessera.store.database import Busy, Session, Stale
 from tessera.store.opening import Store
 
 Scope = MutableMapping[str, Any]
@@ -84,8 +85,13 @@ class App:
                 return answers.of_bytes(self._document)
         call, names = self._routes.find("GET" if method == "HEAD" else method, path)
         body = await self._body(call, headers, receive) if _has_body(headers) else b""
+        arguments = (call, names, headers, scope["query_string"], body)
+        if call.brief and len(body) <= _PROMPT:
+            # Done here: another thread would cost more than the work. Given away when it would have to wait.
+            with contextlib.suppress(Busy):
+                return self._perform(*arguments, wait=False)
         crew = self._writers if call.writes else self._readers
-        return await crew.run(self._perform, call, names, headers, scope["query_string"], body)
+        return await crew.run(self._perform, *arguments)
 
     def _check_host(self, headers: RawHeaders) -> None:
         named = [value for name, value in headers if name == b"host"]
@@ -140,9 +146,15 @@ class App:
         return None
 
     def _perform(
-        self, call: Call, names: tuple[str, ...], headers: RawHeaders, query_string: bytes, body: bytes
+        self,
+        call: Call,
+        names: tuple[str, ...],
+        headers: RawHeaders,
+        query_string: bytes,
+        body: bytes,
+        wait: bool = True,
     ) -> Answer:
-        """Everything that needs the database or time, in a thread of a crew."""
+        """Everything that needs the database; Busy when it would have to wait for another and is not to."""
         try:
             database = self._store.database
             if call.writes and len(body) > _PROMPT:
@@ -151,7 +163,7 @@ class App:
                     request = self._admit(session, call, names, headers, query_string, body)
                 with database.write() as session:
                     return call.handler(session, request)
-            with database.write() if call.writes else database.read() as session:
+            with database.write(wait=wait) if call.writes else database.read() as session:
                 request = self._admit(session, call, names, headers, query_string, body)
                 return call.handler(session, request)
         except Stale:
