@@ -1,1 +1,1 @@
-"""Dagster assets: read, check, call a learner, publish. lake.py and publish.py are the only ways in and out."""
+"""Dagster assets: read, check, call a learner, publish; lake.py and publish.py are the ways in or out."""

@@ -1,1 +1,1 @@
-"""Pure learners: frames and values in, values out. No clock, file, network, environment or hidden randomness."""
+"""Pure learners: values in, values out. No clock, file, network, environment or hidden randomness."""

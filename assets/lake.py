@@ -1,0 +1,311 @@
+"""The lake: Delta tables of one key's view of one store, and the only way in and out of them.
+
+Promises that each write is one commit against one snapshot, and that a reader sees one version or the next,
+never a mix. The cursor of a queue is the application transaction of that name in `observations`, so that rows
+and cursor cannot part; beside it, in the same commits, stands the fingerprint of the view that the rows
+belong to. Leaves out what the rows mean and where they come from.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import polars as pl
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from assets.views import (
+    AnotherSchemaError,
+    AnotherStoreError,
+    AnotherViewError,
+    LakeConflictError,
+    LakeError,
+    View,
+)
+from schemas import observations
+from tessera import canonical
+
+LAKE_SCHEMA = "1"
+TABLES = (
+    "observations",
+    "fingerprints",
+    "scorecards",
+    "routing_weights",
+    "evaluations",
+    "memory_entries",
+    "review_outcomes",
+    "quarantine",
+)
+VIEWS = {"queue": pl.String(), "fingerprint": pl.Int64(), "view": pl.String(), "name": pl.String()}
+
+_STORE, _VERSION = "tessera.store_id", "tessera.lake_schema"
+_STATISTICS = {"observations": "cursor,kind", "quarantine": "cursor", "views": "fingerprint"}
+_QUEUE = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_TRIES = 5
+
+
+class Lake:
+    """Delta tables under `location`, a folder or a URL such as `s3://bucket/prefix`.
+
+    `storage_options` go to the storage as they are; without them it reads its environment.
+    """
+
+    def __init__(self, location: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self.location = location.rstrip("/")
+        self._options = dict(storage_options) if storage_options else None
+
+    def beside(self, name: str) -> "Lake":
+        """A lake of its own within this one's place, for data that is not this lake's yet."""
+        return Lake(f"{self.location}/{name}", self._options)
+
+    def uri(self, table: str) -> str:
+        """Where a table lies."""
+        return f"{self.location}/{table}"
+
+    # --- what is there ------------------------------------------------------------------------------------
+
+    def open(self, table: str) -> DeltaTable | None:
+        """The newest snapshot of a table, None where there is none; refused if another version wrote it."""
+        with self.trouble(f"read {table}"):
+            try:
+                found = DeltaTable(self.uri(table), storage_options=self._options)
+            except TableNotFoundError:
+                return None
+        written = found.metadata().configuration.get(_VERSION)
+        if written != LAKE_SCHEMA:
+            raise AnotherSchemaError(
+                f"the lake at {self.location} has schema version {written}, this software reads and writes "
+                f"{LAKE_SCHEMA}. Nothing was touched. Set TESSERA_LAKE to an empty place (the store still "
+                "has every run; a pull fills it again), or run the version that wrote it."
+            )
+        return found
+
+    def store_id(self) -> str | None:
+        """The store that the lake was filled from; None while it is empty."""
+        table = self.open("observations")
+        return None if table is None else table.metadata().configuration[_STORE]
+
+    def cursor(self, queue: str) -> int:
+        """The cursor up to which the queue's runs are in the lake; 0 before the first pull."""
+        table = self.open("observations")
+        return 0 if table is None else table.transaction_version(queue) or 0
+
+    def version(self, table: str) -> int | None:
+        """The table's newest version; None where there is none."""
+        found = self.open(table)
+        return None if found is None else int(found.version())
+
+    def queues(self) -> list[str]:
+        """The queues that have rows, sorted."""
+        table = self.open("observations")
+        return [] if table is None else sorted(part["queue"] for part in table.partitions())
+
+    def count(self, table: str, queue: str) -> int:
+        """How many rows a table has of a queue."""
+        found = self.open(table)
+        return 0 if found is None else count_rows(found, queue)
+
+    # --- whose it is --------------------------------------------------------------------------------------
+
+    def check_store(self, store_id: str) -> None:
+        """Refuse any store but the one that the lake was filled from."""
+        known = self.store_id()
+        if known is not None and known != store_id:
+            raise AnotherStoreError(
+                f"the lake at {self.location} holds runs of store {known}, but {store_id} answers now. "
+                "Nothing was touched. Set TESSERA_LAKE to another place for this store, or TESSERA_URL to "
+                "the store that the lake belongs to."
+            )
+
+    def check_view(self, queue: str, view: View) -> None:
+        """Refuse another store, and for a queue that has been pulled another key or other grants."""
+        self.check_store(view.store_id)
+        table = self.open("observations")
+        if table is not None:
+            self.compare_view(table, queue, view)
+
+    def compare_view(self, table: DeltaTable, queue: str, view: View) -> None:
+        """Refuse another view than the one recorded for the queue in this snapshot of `observations`."""
+        recorded = table.transaction_version(view_of(queue))
+        if recorded is None or recorded == view.fingerprint:
+            return
+        raise AnotherViewError(
+            f"the lake's runs of queue {queue} were read by {self._described(queue, recorded)}; now the key "
+            f"is {view}. Another key or other grants see other runs, so the two are never mixed. Nothing was "
+            f"touched. Run `workspace rebuild --queue {queue}` to read the queue anew under this key, or use "
+            "the key of before."
+        )
+
+    def remember_view(self, queue: str, view: View) -> None:
+        """Keep a view's particulars for a later refusal to name; the check needs only its number."""
+        table = self.ensure("views", VIEWS, view.store_id)
+        known = pl.scan_delta(table).filter(queue=queue, fingerprint=view.fingerprint).collect()
+        if known.is_empty():
+            text = canonical.dumps(view.document()).decode()
+            new = pl.DataFrame([(queue, view.fingerprint, text, str(view))], schema=VIEWS, orient="row")
+            self.append(table, new, {})
+
+    def _described(self, queue: str, fingerprint: int) -> str:
+        views = self.open("views")
+        if views is not None:
+            found = pl.scan_delta(views).filter(queue=queue, fingerprint=fingerprint).collect()
+            if not found.is_empty():
+                return str(found["name"][0])
+        return "another key"
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """A table's newest snapshot as a lazy frame. Raises LakeError where there is none."""
+        found = self.open(table)
+        if found is None:
+            raise LakeError(f"the lake at {self.location} has no table {table} yet: `workspace run` fills it")
+        return pl.scan_delta(found)
+
+    def observations(
+        self,
+        queue: str,
+        *,
+        kind: str | None = None,
+        after: int | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        upto: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pl.DataFrame:
+        """A queue's rows in capture order: of one kind, with `after` < cursor <= `upto`.
+
+        Of these the oldest `first` or the newest `last`, of these the `columns`.
+        Private rows are there and marked; the caller leaves them out of a surface.
+        """
+        wanted = list(columns) if columns is not None else list(observations.SCHEMA)
+        table = self.open("observations")
+        if table is None:
+            return pl.DataFrame(schema=observations.SCHEMA).select(wanted)
+        rows = pl.scan_delta(table).filter(pl.col("queue") == queue)
+        if kind is not None:
+            rows = rows.filter(pl.col("kind") == kind)
+        if after is not None:
+            rows = rows.filter(pl.col("cursor") > after)
+        if upto is not None:
+            rows = rows.filter(pl.col("cursor") <= upto)
+        if first is not None:
+            rows = rows.filter(pl.col("cursor") <= _bound(rows, pl.col("cursor").bottom_k(first).max()))
+        if last is not None:
+            rows = rows.filter(pl.col("cursor") >= _bound(rows, pl.col("cursor").top_k(last).min()))
+        with self.trouble("read observations"):
+            found = rows.select(list(dict.fromkeys([*wanted, "cursor"]))).collect().sort("cursor")
+        return found.select(wanted)
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    def write_table(self, table: str, queue: str, frame: pl.DataFrame) -> int:
+        """Replace a queue's rows of a table in one commit; returns the new version."""
+        store_id = self.store_id()
+        if store_id is None:
+            raise LakeError(f"the lake at {self.location} is empty: pull observations before {table}")
+        for attempt in range(_TRIES):
+            found = self.ensure(table, frame.schema, store_id)
+            try:
+                self.replace(found, queue, frame, {})
+            except LakeConflictError:
+                if attempt == _TRIES - 1:
+                    raise
+            else:
+                break
+        return int(found.version())
+
+    def ensure(self, table: str, schema: Mapping[str, Any], store_id: str) -> DeltaTable:
+        """The table, made with the store's id and the schema version if it is not there yet."""
+        found = self.open(table)
+        if found is not None:
+            return found
+        configuration = {_STORE: store_id, _VERSION: LAKE_SCHEMA}
+        if table in _STATISTICS:
+            configuration["delta.dataSkippingStatsColumns"] = _STATISTICS[table]
+        with self.trouble(f"make {table}"):
+            try:
+                DeltaTable.create(
+                    self.uri(table),
+                    pl.DataFrame(schema=schema).to_arrow().schema,
+                    partition_by=["queue"],
+                    name=table,
+                    configuration=configuration,
+                    storage_options=self._options,
+                    raise_if_key_not_exists=False,
+                )
+            except DeltaError:  # another process may have been first; what is there then decides
+                if not DeltaTable.is_deltatable(self.uri(table), storage_options=self._options):
+                    raise
+        made = self.open(table)
+        if made is None:
+            raise LakeError(f"the table {table} at {self.location} vanished while it was made")
+        return made
+
+    def append(self, table: DeltaTable, frame: pl.DataFrame, transactions: Mapping[str, int]) -> None:
+        """Add rows, maybe none, and application transactions in one commit on this snapshot."""
+        properties = _properties(transactions)
+        with self.trouble("write"):
+            if frame.is_empty():
+                table.create_write_transaction(
+                    [], "append", table.schema(), partition_by=["queue"], commit_properties=properties
+                )
+                table.update_incremental()
+                return
+            write_deltalake(
+                table, frame, mode="append", commit_properties=properties, writer_properties=_PARQUET
+            )
+
+    def replace(self, table: DeltaTable, queue: str, rows: Any, transactions: Mapping[str, int]) -> None:
+        """Replace a queue's rows, by a frame or an Arrow stream, in one commit on this snapshot."""
+        if not _QUEUE.fullmatch(queue):
+            raise LakeError(f"{queue!r} is no queue's name")
+        with self.trouble("write"):
+            write_deltalake(
+                table,
+                rows,
+                mode="overwrite",
+                predicate=f"queue = '{queue}'",
+                commit_properties=_properties(transactions),
+                writer_properties=_PARQUET,
+            )
+
+    @contextmanager
+    def trouble(self, doing: str) -> Iterator[None]:
+        """Say what a fault of the storage means for the lake."""
+        try:
+            yield
+        except CommitFailedError as error:
+            raise LakeConflictError(
+                f"another writer of the same rows of the lake at {self.location} committed first, so this "
+                f"one kept nothing; nothing is lost: run it again ({error})"
+            ) from error
+        except (DeltaError, OSError, pl.exceptions.PolarsError) as error:
+            raise LakeError(
+                f"cannot {doing} in the lake at {self.location}: {error}. What was committed before stands; "
+                "mend the cause and run again."
+            ) from error
+
+
+_PARQUET = WriterProperties(compression="ZSTD", compression_level=1)
+
+
+def _properties(transactions: Mapping[str, int]) -> CommitProperties:
+    return CommitProperties(app_transactions=[Transaction(name, at) for name, at in transactions.items()])
+
+
+def _bound(rows: pl.LazyFrame, expression: pl.Expr) -> pl.Expr:
+    """The cursor that bounds a window; null, which no row passes, for a window without rows."""
+    return pl.lit(rows.select(expression).collect().item(), dtype=pl.Int64())
+
+
+def view_of(queue: str) -> str:
+    """The application transaction that holds a queue's view; no queue has a colon in its name."""
+    return f"view:{queue}"
+
+
+def count_rows(table: DeltaTable, queue: str) -> int:
+    """How many rows this snapshot has of a queue."""
+    rows = pl.scan_delta(table).filter(pl.col("queue") == queue)
+    return int(rows.select(pl.len()).collect().item())

@@ -1,0 +1,68 @@
+"""Plots for a materialization's metadata: small pictures, drawn without a browser or the network.
+
+Promises a bounded size and no figure that is not in the noun: unknown is left out, never drawn as 0.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+import vl_convert
+
+MOST_GROUPS = 20
+LARGEST_PNG = 200_000
+_LABEL = 60
+
+
+def label(dimensions: Mapping[str, str | None]) -> str:
+    """A group's dimensions in one line; an absent value is a dash, a declared absence ``none``."""
+    if not dimensions:
+        return "all"
+    shown = ("–" if value is None else value or "none" for value in dimensions.values())
+    text = " · ".join(shown)
+    return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
+
+
+def intervals(groups: Sequence[Mapping[str, Any]], title: str) -> bytes:
+    """A PNG of acceptance rates with their 95% intervals, the groups with most attempts first."""
+    shown = [group for group in groups if group["attempts"]][:MOST_GROUPS]
+    rows = pl.DataFrame(
+        {
+            "position": list(range(len(shown))),
+            "group": [
+                f"{position + 1}. {label(group['dimensions'])} ({group['attempts']})"
+                for position, group in enumerate(shown)
+            ],
+            "rate": [group["acceptance_rate"] for group in shown],
+            "low": [group["wilson_low"] for group in shown],
+            "high": [group["wilson_high"] for group in shown],
+            "sample": ["under 5 attempts" if group["small"] else "5 attempts or more" for group in shown],
+        },
+        schema_overrides={"rate": pl.Float64, "low": pl.Float64, "high": pl.Float64},
+    )
+    order = alt.EncodingSortField(field="position", order="ascending")
+    base = alt.Chart(alt.Data(values=rows.to_dicts())).encode(
+        y=alt.Y("group:N", sort=order, title=None, axis=alt.Axis(labelLimit=420)),
+        color=alt.Color(
+            "sample:N",
+            title=None,
+            scale=alt.Scale(domain=["5 attempts or more", "under 5 attempts"], range=["#1f6feb", "#9a9a9a"]),
+            legend=alt.Legend(orient="bottom"),
+        ),
+    )
+    scale = alt.Scale(domain=[0, 1])
+    lines = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", scale=scale, title="accepted, with 95% Wilson interval"), x2="high:Q"
+    )
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("rate:Q", scale=scale))
+    chart = (lines + points).properties(title=title, width=420, height=alt.Step(18))
+    return bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=1))
+
+
+def inline(png: bytes, description: str) -> str:
+    """A PNG as an image in markdown, or a sentence instead of one that would be too large to keep."""
+    if len(png) > LARGEST_PNG:
+        return f"The plot of {description} is {len(png)} bytes and was left out."
+    return f"![{description}](data:image/png;base64,{base64.b64encode(png).decode()})"

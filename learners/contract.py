@@ -1,0 +1,263 @@
+"""What a learner is: a program that reads a window of observations and says which nouns it would write.
+
+Promises one shape for every strategy, from a scorecard over the newest window to an index that goes on from
+its own state, so that the workspace, the command line and a stranger's package run them alike. Leaves out
+where observations and records come from and how nouns are published: a learner sees values and returns
+values.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import polars as pl
+
+from schemas.specs import OUTPUTS, USE_POLICY, spec_key
+from tessera.canonical import digest, dumps
+from tessera.errors import Fault, TesseraError
+
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+class LearnerError(TesseraError):
+    """A learner cannot do what was asked of it: the sentence says what, the value, and what to do."""
+
+
+class OptionsError(LearnerError):
+    """Options that a learner refuses; ``faults`` names each by its path."""
+
+    def __init__(self, spec: str, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        lines = [f"options of {spec} are refused", *(f"  {fault.path}: {fault.message}" for fault in faults)]
+        super().__init__("\n".join(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a run learns from: one queue, or one kind of work in it."""
+
+    queue: str
+    kind: str | None = None
+
+    def body(self) -> dict[str, str]:
+        """As nouns and briefs write it."""
+        return {"queue": self.queue} if self.kind is None else {"queue": self.queue, "kind": self.kind}
+
+    def in_key(self) -> str:
+        """As keys write it: ``<queue>`` or ``<queue>:kind=<kind>``, the kind escaped."""
+        return self.queue if self.kind is None else f"{self.queue}:kind={escaped(self.kind)}"
+
+
+def escaped(text: str) -> str:
+    """``text`` for a record key: each byte outside ``[A-Za-z0-9._-]`` as ``@`` and two hex digits."""
+    return "".join(chr(byte) if byte in _PLAIN else f"@{byte:02x}" for byte in text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A pinned version of a record, with its digest where it is pinned by content."""
+
+    store: str
+    key: str
+    version: int
+    sha256: str
+
+    def body(self) -> dict[str, Any]:
+        """As nouns and briefs write it."""
+        return {"store": self.store, "key": self.key, "version": self.version, "sha256": self.sha256}
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A noun that a run would write; its version is the publisher's to know."""
+
+    store: str
+    key: str
+    category: str
+    body: Mapping[str, Any]
+
+    def sha256(self) -> str:
+        """The digest under which the store will know the body."""
+        return digest(self.body)
+
+    def document(self) -> dict[str, Any]:
+        """``{store, key, body}``, as a preview shows it."""
+        return {"store": self.store, "key": self.key, "body": self.body}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which observations of the scope a run wants: the newest ``last``, or up to ``limit`` after a cursor."""
+
+    last: int | None = None
+    after: str = "0"
+    limit: int | None = None
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Records a run reads beside its state: one by key (newest unless versioned), or all with a tag."""
+
+    store: str
+    key: str | None = None
+    version: int | None = None
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was read: rows of ``schemas.observations`` in any order, and the cursor before the first of them.
+
+    ``after`` is the cursor of the scope's observation before the window, ``"0"`` when there is none. ``upto``
+    is that of the last observation read; with no rows it is ``after``.
+    """
+
+    frame: pl.DataFrame
+    after: str = "0"
+
+    @property
+    def upto(self) -> str:
+        """The cursor of the last observation read."""
+        newest = self.frame["cursor"].max()
+        return self.after if newest is None else str(newest)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything that fixes a run but its evidence.
+
+    ``state`` and ``records`` are records as the store answers them. ``surface`` leaves private runs out.
+    ``restart`` is true when the surface changed and the run starts anew. ``entries`` are the scope's config
+    entries, for learners that follow what others have published.
+    """
+
+    spec: Citation
+    scope: Scope
+    options: Mapping[str, Any] = field(default_factory=dict)
+    surface: Mapping[str, Any] | None = None
+    mode: str = "active"
+    state: Mapping[str, Any] | None = None
+    restart: bool = False
+    records: Sequence[Mapping[str, Any]] = ()
+    entries: Sequence[Mapping[str, Any]] = ()
+
+    def counted(self, evidence: Evidence) -> pl.DataFrame:
+        """The rows that may be counted, in capture order; no private ones when the output has a surface."""
+        frame = evidence.frame
+        if self.surface is not None:
+            frame = frame.filter(~pl.col("private"))
+        return frame if frame["cursor"].is_sorted() else frame.sort("cursor")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run would publish, with what it was made from, so that checks can recompute it.
+
+    ``nouns`` are in writing order; the one with the key of ``state_key`` is the run's state.
+    """
+
+    run: Run
+    evidence: Evidence
+    nouns: tuple[Noun, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A pure test of an outcome: ``find`` returns the rows at fault, each in words; none when it holds."""
+
+    name: str
+    description: str
+    find: Callable[[Outcome], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """How one check went: the rows at fault, none when it passed."""
+
+    name: str
+    rows: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the check found nothing."""
+        return not self.rows
+
+
+class Learner(Protocol):
+    """The swap point. ``spec`` is the body of its spec noun; everything else is a pure function."""
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The body of the spec noun, ``tessera.learner-spec.v1``."""
+
+    @property
+    def checks(self) -> Sequence[Check]:
+        """What must hold of an outcome before any of it is written."""
+
+    def option_faults(self, options: Mapping[str, Any], root: str) -> list[Fault]:
+        """What is wrong with the options, each with its path below ``root``."""
+
+    def state_key(self, scope: Scope, options: Mapping[str, Any]) -> tuple[str, str]:
+        """Store and key of the noun that is the run's state."""
+
+    def reading(self, run: Run) -> Reading:
+        """Which observations to read; ``run.records`` is still empty."""
+
+    def wanted(self, run: Run) -> Sequence[Wanted]:
+        """Which records to read beside the state; most learners want none."""
+
+    def learn(self, run: Run, evidence: Evidence) -> Outcome:
+        """The nouns to publish. Same arguments, same bytes."""
+
+
+def name_of(learner: Learner) -> str:
+    """``learner:strategy:vN``."""
+    return spec_key(learner.spec["learner"], learner.spec["strategy"], learner.spec["version"])
+
+
+def accept_options(learner: Learner, options: Mapping[str, Any]) -> None:
+    """Raise ``OptionsError`` when the learner refuses the options."""
+    faults = learner.option_faults(options, "options")
+    if faults:
+        raise OptionsError(name_of(learner), faults)
+
+
+def output_key(spec: Mapping[str, Any], scope: Scope, *suffixes: str) -> tuple[str, str]:
+    """Store and key of an output: ``<learner>:<strategy>:vN:<queue>[:kind=<kind>][:<suffix>…]``."""
+    name = spec_key(spec["learner"], spec["strategy"], spec["version"])
+    return OUTPUTS, ":".join((name, scope.in_key(), *suffixes))
+
+
+def common_fields(schema: str, learner: Learner, run: Run) -> dict[str, Any]:
+    """The fields that every output begins with (contract, section 7)."""
+    return {
+        "schema": schema,
+        "learner": learner.spec["learner"],
+        "strategy": learner.spec["strategy"],
+        "version": learner.spec["version"],
+        "spec": run.spec.body(),
+        "scope": run.scope.body(),
+        "options": dict(run.options),
+        "use_policy": dict(USE_POLICY),
+    }
+
+
+def run_checks(learner: Learner, outcome: Outcome) -> list[CheckResult]:
+    """Every check of the learner on an outcome, in their order."""
+    return [CheckResult(check.name, tuple(check.find(outcome))) for check in learner.checks]
+
+
+def over_budget(spec: Mapping[str, Any], outcome: Outcome) -> str | None:
+    """The first budget of a spec body that an outcome crosses, as a sentence; ``None`` within all of them.
+
+    Runtime and model calls are for whoever runs the learner to measure.
+    """
+    budget = spec["budget"]
+    whose = spec_key(spec["learner"], spec["strategy"], spec["version"])
+    size = sum(len(dumps(noun.body)) for noun in outcome.nouns)
+    spent = {"observations": outcome.evidence.frame.height, "output_bytes": size}
+    for name, amount in spent.items():
+        if amount > budget[name]:
+            return f"{whose} crosses its budget of {budget[name]} {name}: {amount}"
+    return None

@@ -1,0 +1,89 @@
+"""The store for a person who has none running: `tessera serve` on the home, for as long as it is needed.
+
+`store` uses the store at the settings' URL when one answers there and knows the key; otherwise it starts one
+under the home and stops it on the way out. It binds to this machine alone and leaves no process behind.
+"""
+
+import contextlib
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from pipelines import attached
+from tessera import Client
+from tessera.errors import ConnectionFault, SettingsError, TesseraError
+from tessera.settings import Settings
+
+LOOPBACK = "127.0.0.1"
+START_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def store(settings: Settings) -> Iterator[Settings]:
+    """Settings whose URL answers, as long as the block runs. Raises TesseraError when no store can be had.
+
+    They are those given, with another URL where the given one's port is taken by somebody else.
+    """
+    address = urlsplit(settings.url)
+    if _knows_us(settings):
+        yield settings
+        return
+    if address.hostname not in {LOOPBACK, "localhost", "::1"}:
+        raise SettingsError(f"no store answers at {settings.url}. Start it there, or unset TESSERA_URL.")
+    port = free_port(address.port or 80)
+    ours = replace(settings, url=f"http://{LOOPBACK}:{port}")
+    log = settings.home / "logs" / "store.log"
+    child = attached.start(
+        "tessera.cli:main",
+        "serve",
+        "--home",
+        str(settings.home),
+        "--host",
+        LOOPBACK,
+        "--port",
+        str(port),
+        log=log,
+    )
+    with attached.stopping(child):
+        _await(ours, child, str(log))
+        yield ours
+
+
+def _knows_us(settings: Settings) -> bool:
+    """Whether a store answers at the URL and takes our key. Asks the port first: the client is patient."""
+    address = urlsplit(settings.url)
+    try:
+        socket.create_connection((address.hostname or LOOPBACK, address.port or 80), timeout=2.0).close()
+        with Client(settings.url, settings.require_key(), timeout=2.0) as client:
+            client.whoami()
+    except (TesseraError, OSError):
+        return False
+    return True
+
+
+def free_port(wanted: int) -> int:
+    """`wanted` if nobody listens there, else any free port of this machine."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind((LOOPBACK, port))
+                found: int = probe.getsockname()[1]
+                return found
+    raise SettingsError(f"no free port on {LOOPBACK}")
+
+
+def _await(settings: Settings, child: subprocess.Popen[bytes], log: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if child.poll() is not None:
+            raise TesseraError(
+                f"the store ended with status {child.returncode} while starting; its last words are in {log}"
+            )
+        if _knows_us(settings):
+            return
+        time.sleep(0.1)
+    raise ConnectionFault(settings.url, f"no answer within {START_SECONDS:.0f} s of its start; see {log}")

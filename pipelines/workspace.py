@@ -1,0 +1,210 @@
+"""The `workspace` command: run, pull, status, rebuild.
+
+Promises one readable line a queue and one clear line a failure, the other queues going on; `--json` for
+programs; status 0 done, 1 failed, 2 wrong usage. Leaves out the work itself. Dagster is imported only by what
+runs or reads its history.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from tessera.client import Client
+from tessera.errors import TesseraError
+from tessera.settings import Settings
+
+app = typer.Typer(
+    name="workspace",
+    help="Pull what the store has captured, learn from it, publish what was learned.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+Queues = Annotated[
+    list[str] | None,
+    typer.Option("--queue", "-q", help="A queue; may be given again. Default: all that the key may read."),
+]
+OneQueue = Annotated[str, typer.Option("--queue", "-q", help="The queue.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def main() -> None:
+    """Run the command; an error that we know is one line, not a trace."""
+    try:
+        app()
+    except TesseraError as error:
+        _failed(str(error))
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        _failed("stopped; what was committed stands, the next run goes on from there")
+        raise SystemExit(1) from None
+
+
+@app.command()
+def run(queue: Queues = None, as_json: AsJson = False) -> None:
+    """Run the whole job for each queue: pull, learn, check, publish. The history is in Dagster's UI."""
+    _each(queue, as_json, "workspace")
+
+
+@app.command()
+def pull(queue: Queues = None, as_json: AsJson = False) -> None:
+    """Bring the observations of each queue up to date, and nothing else."""
+    _each(queue, as_json, "pull")
+
+
+@app.command()
+def status(queue: Queues = None, as_json: AsJson = False) -> None:
+    """Show how far each queue's lake is, what is waiting in the store, and what was last made and failed."""
+    from pipelines import situation
+
+    found = situation.read(Settings.from_environment(), queue)
+    if as_json:
+        _print_json(found)
+    else:
+        situation.show(found, out)
+    if found["error"] is not None:
+        if as_json is False:
+            _failed(found["error"])
+        raise typer.Exit(1)
+
+
+@app.command()
+def rebuild(
+    queue: OneQueue,
+    allow_fewer: Annotated[
+        bool, typer.Option("--allow-fewer", help="Accept fewer rows than the lake holds now.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read a queue anew from the store, beside the old rows, and swap the new ones in by one commit."""
+    from assets.lake import Lake
+    from assets.rebuild import rebuild as read_anew
+    from pipelines import history, instance
+
+    _refuse_reserved([queue])
+    settings = Settings.from_environment()
+    with Client() as client, _progress(f"rebuild {queue}") as progress:
+        done = read_anew(client, Lake(settings.lake), queue, allow_fewer=allow_fewer, progress=progress)
+    with instance.instance(settings.dagster_home) as dagster:
+        history.report(dagster, "observations", queue, {**done.document(), "rebuilt": True})
+    if as_json:
+        _print_json(done.document())
+    else:
+        out.print(
+            f"{queue}: {done.rows} rows in place of {done.rows_before}, {done.quarantined} in quarantine, "
+            f"cursor {done.cursor}"
+        )
+
+
+def _each(chosen: list[str] | None, as_json: bool, job_name: str) -> None:
+    """The job for each queue, one after the other in this process; a failed one stops no other."""
+    settings = Settings.from_environment()
+    with Client() as client:
+        names = _queues(client, chosen)
+        outcomes = _run_all(settings, client, names, job_name, as_json)
+    failed = [outcome for outcome in outcomes if outcome["error"] is not None]
+    if as_json:
+        _print_json({"ok": not failed, "queues": outcomes})
+    elif not names:
+        out.print("no queue has runs that this key may read: nothing to do")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _run_all(
+    settings: Settings, client: Client, names: list[str], job_name: str, as_json: bool
+) -> list[dict[str, Any]]:
+    if not names:
+        return []
+    from assets.lake import Lake
+    from assets.pull import watcher
+    from pipelines import history, instance
+    from pipelines.definitions import definitions
+
+    lake = Lake(settings.lake)
+    job = definitions({"store": client, "lake": lake}).resolve_job_def(job_name)
+    outcomes = []
+    with instance.instance(settings.dagster_home) as dagster:
+        history.add_queues(dagster, names)
+        for name in names:
+            with _progress(name) as progress:
+                token = watcher.set(progress)
+                outcome = history.run(job, dagster, name)
+                watcher.reset(token)
+            outcomes.append(outcome.document())
+            if not as_json:
+                _tell(outcome.document())
+    return outcomes
+
+
+def _queues(client: Client, chosen: list[str] | None) -> list[str]:
+    if chosen:
+        _refuse_reserved(chosen)
+        return list(dict.fromkeys(chosen))
+    return [name for name in client.queues()["queues"] if not _reserved(name)]
+
+
+def _reserved(queue: str) -> bool:
+    return queue.startswith("learn.")
+
+
+def _refuse_reserved(names: list[str]) -> None:
+    for name in names:
+        if _reserved(name):
+            raise typer.BadParameter(
+                f"{name!r} holds the learners' own runs: queues that begin with 'learn.' are no scopes"
+            )
+
+
+def _tell(outcome: dict[str, Any]) -> None:
+    """One line a queue: what was pulled and what else was made; or what went wrong."""
+    name, made = outcome["queue"], outcome["materialized"]
+    parts = []
+    pulled = made.get("observations")
+    if pulled is not None:
+        parts.append(f"{pulled['rows_added']} new runs ({pulled['rows']} in the lake, lag {pulled['lag']})")
+        if pulled["quarantined"]:
+            parts.append(f"{pulled['quarantined']} in quarantine")
+    parts += [asset.replace("_", " ") for asset in made if asset != "observations"]
+    if parts:
+        out.print(f"{name}: {', '.join(parts)}", soft_wrap=True)
+    if outcome["error"] is not None:
+        _failed(f"{name}: {outcome['error']}")
+
+
+def _failed(message: str) -> None:
+    err.print(f"[bold red]failed[/bold red] {escape(message)}", soft_wrap=True)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Callable[[int], None] | None]:
+    """A bar on a terminal for what takes over two seconds; nothing elsewhere."""
+    if not err.is_terminal:
+        yield None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}: {task.completed} runs read"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done: bar.update(task, completed=done)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m tessera.cli` is `tessera`."""
+
+from tessera.cli import main
+
+main()

@@ -1,0 +1,169 @@
+"""Runs the store as a server: ``tessera serve``, and the same in a thread for those that embed it.
+
+Promises one line with the URL once connections are accepted, the place of a new admin key but never the
+secret, and an end in which every request under way is answered and the database is closed whole.
+"""
+
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from tessera.errors import SettingsError
+from tessera.server.app import GRACE_SECONDS, App, create_app
+from tessera.server.protocol import Protocol
+from tessera.store.clock import Clock, now
+from tessera.store.opening import Store, open_store
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8765
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SWITCH_SECONDS = 0.0005  # how soon a thread back from the disk gets its turn
+
+
+def run(
+    home: Path,
+    host: str = DEFAULT_HOST,
+    port: int = DEFAULT_PORT,
+    database_url: str | None = None,
+    *,
+    hosts: Sequence[str] = (),
+) -> None:
+    """Serve until SIGINT or SIGTERM; port 0 takes a free one. Prints the URL when ready.
+
+    ``hosts`` are names beside loopback and ``host`` that requests may name.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with Running(home, host, port, database_url, hosts=hosts) as running:
+        if running.store.new_admin_key is not None:
+            _say(f"A new admin key is in {running.store.new_admin_key}")
+        running.serve(ready=lambda: _say(f"Tessera serves {running.url}"))
+
+
+class Running:
+    """An open store on an open port. ``serve`` blocks; ``start`` serves in a thread until ``stop``."""
+
+    def __init__(
+        self,
+        home: Path,
+        host: str = DEFAULT_HOST,
+        port: int = 0,
+        database_url: str | None = None,
+        *,
+        hosts: Sequence[str] = (),
+        clock: Clock = now,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> None:
+        if database_url is not None:
+            raise SettingsError(
+                "TESSERA_DATABASE_URL is not supported yet: unset it to use the embedded SQLite file"
+            )
+        self._socket = _listen(host, port)
+        try:
+            self.store: Store = open_store(home, clock=clock)
+        except BaseException:
+            self._socket.close()
+            raise
+        known = [*hosts] if host in _WILDCARDS else [*hosts, f"[{host}]" if ":" in host else host]
+        self._app: App = create_app(self.store, hosts=known, grace_seconds=grace_seconds)
+        self._server = _Server(_config(self._app))
+        self._thread: threading.Thread | None = None
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
+
+    def serve(self, ready: Callable[[], None]) -> None:
+        """Serve until told to stop; ``ready`` is called once connections are accepted."""
+        self._server.ready = ready
+        self._server.run(sockets=[self._socket])
+
+    def start(self) -> Self:
+        """Serve in a thread; returns once connections are accepted."""
+        begun = threading.Event()
+        self._thread = threading.Thread(target=self.serve, args=(begun.set,), name="tessera")
+        self._thread.start()
+        begun.wait(timeout=30)
+        return self
+
+    def stop(self) -> None:
+        """Answer what is under way, then close everything."""
+        if self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join()
+            self._thread = None
+        self._socket.close()
+        self._app.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, saying when it accepts connections."""
+
+    ready: Callable[[], None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM, without raising them again: the end is an orderly one, status 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _config(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=Protocol,
+        loop="uvloop",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=10,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}. "
+            "Another server may be there: choose another --port, or 0 for a free one."
+        ) from None
+    return listener
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

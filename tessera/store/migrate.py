@@ -1,0 +1,50 @@
+"""Brings a database to the schema of this version: a new file gets all steps, an older one those it lacks.
+
+A database that a newer version wrote is refused, since its rows may mean what this version does not know.
+"""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
+
+from tessera.errors import SettingsError
+
+HEAD = "0001"
+"""The newest step; a test compares it with the files."""
+
+
+def upgrade(engine: Engine) -> None:
+    """Apply the missing steps in one transaction."""
+    with engine.begin() as connection:
+        found = _revision(connection)
+        if found == HEAD:
+            return
+        if found is not None and found > HEAD:
+            raise SettingsError(
+                f"the database has schema {found}, this version of Tessera knows up to {HEAD}; "
+                "start it with the version that wrote it, or newer"
+            )
+        _run(connection)
+
+
+def sqlite_engine(path: Path) -> Engine:
+    """An engine for the steps alone; the store itself talks to the driver."""
+    return create_engine(f"sqlite:///{path}")
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    row = connection.execute(text("SELECT version_num FROM alembic_version")).first()
+    return None if row is None else str(row[0])
+
+
+def _run(connection: Connection) -> None:
+    from alembic import command  # slow to import, and needed only when there is something to do
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

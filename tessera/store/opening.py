@@ -1,0 +1,121 @@
+"""Opens the store of a home folder: schema, identity, and the first admin key.
+
+Promises that a first start cut short at any point can be repeated: the admin secret is on disk before the
+database knows its hash, and a secret that is there already is taken, never replaced.
+"""
+
+import contextlib
+import os
+import secrets
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import bindparam, select, text
+
+from tessera.errors import SettingsError
+from tessera.store import clock, keys, migrate
+from tessera.store.database import Database, Session
+from tessera.store.permission import Grant
+from tessera.store.schema import counters, meta
+from tessera.store.statements import Statement, insert_into
+
+_META = Statement(select(meta.c.value).where(meta.c.name == bindparam("name")))
+_ADD_META = insert_into(meta)
+_ADD_COUNTER = insert_into(counters)
+_ANY_KEY = Statement(text("SELECT 1 FROM keys LIMIT 1"))
+
+EXECUTIONS = "executions"
+"""The counter that numbers executions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An open store: its database, its identity, and where a new admin secret was left, if one was made."""
+
+    database: Database
+    store_id: str
+    new_admin_key: Path | None
+
+
+def open_store(home: Path, *, clock: clock.Clock = clock.now) -> Store:
+    """Open the store in ``home``, making what is missing.
+
+    Raises SettingsError when the folder cannot be used or the database is a newer version's.
+    """
+    path = home / "tessera.db"
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _private_file(path)
+    except OSError as error:
+        raise SettingsError(f"cannot use {home} as the store's home: {error.strerror}") from None
+    engine = migrate.sqlite_engine(path)
+    try:
+        migrate.upgrade(engine)
+    finally:
+        engine.dispose()
+    database = Database(path, clock=clock)
+    try:
+        with database.write() as session:
+            store_id = _identity(session)
+            made = None
+            if session.row(_ANY_KEY) is None:
+                made = home / "admin.key"
+                keys.add(session, _admin_grant(), _admin_secret(made))
+    except BaseException:
+        database.close()
+        raise
+    return Store(database, store_id, made)
+
+
+def _identity(session: Session) -> str:
+    found = session.row(_META, name="store_id")
+    if found is not None:
+        return str(found[0])
+    store_id = str(uuid.uuid4())
+    session.change(_ADD_META, name="store_id", value=store_id)
+    session.change(_ADD_COUNTER, name=EXECUTIONS, value=0)
+    return store_id
+
+
+def _admin_grant() -> Grant:
+    return Grant(
+        name="admin",
+        scopes=frozenset({"read", "work", "write", "admin"}),
+        queues=("*",),
+        kinds=None,
+        stores=None,
+        expires_at=None,
+    )
+
+
+def _admin_secret(path: Path) -> str:
+    """The secret in ``path``; made, readable by its owner alone and on disk, when there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.read_text("ascii").strip()
+        if found:
+            return found
+    secret = keys.new_secret()
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secret + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    _sync_folder(path.parent)
+    return secret
+
+
+def _private_file(path: Path) -> None:
+    """Make the database file with mode 0600, before SQLite would with a wider one."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,45 @@
+"""SimHash (Charikar 2002) of a run's words, cut into bands: what the synchronous baseline finds likeness by.
+
+64 bits, each the sign of a vote among the words' hashes; two texts that differ in few words differ in few
+bits. Eight bands of eight bits: texts at most seven bits apart share one. Pure.
+"""
+
+import hashlib
+from collections.abc import Iterable
+
+BITS = 64
+BANDS = 8
+
+
+def simhash(words: Iterable[str]) -> int | None:
+    """The 64-bit fingerprint of a set of words; None when there are none."""
+    votes = 0
+    total = 0
+    for word in words:
+        # Each bit of the hash gets a lane of 16 bits, so that one addition counts 64 votes.
+        votes += _spread(int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big"))
+        total += 1
+    if not total:
+        return None
+    fingerprint = 0
+    for bit in range(BITS):
+        if 2 * ((votes >> (bit * _LANE)) & _LANE_MASK) > total:
+            fingerprint |= 1 << bit
+    return fingerprint
+
+
+def bands(fingerprint: int) -> list[int]:
+    """Its eight bytes, most significant first."""
+    return list(fingerprint.to_bytes(BANDS, "big"))
+
+
+_LANE = 16  # more than enough for 512 words
+_LANE_MASK = (1 << _LANE) - 1
+_BYTE = [sum(((byte >> bit) & 1) << (bit * _LANE) for bit in range(8)) for byte in range(256)]
+
+
+def _spread(value: int) -> int:
+    spread = 0
+    for byte in value.to_bytes(8, "big"):
+        spread = (spread << (8 * _LANE)) | _BYTE[byte]
+    return spread

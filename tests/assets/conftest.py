@@ -1,0 +1,31 @@
+"""A lake in an empty folder, and a stand-in store to fill it from."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from assets.lake import Lake
+from tessera.client import Client
+from tessera.transport import Backoff
+from tests.page_store import PageStore
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake where nothing is yet."""
+    return Lake(str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def pages() -> Iterator[PageStore]:
+    """A stand-in store without runs."""
+    with PageStore() as store:
+        yield store
+
+
+@pytest.fixture
+def client(pages: PageStore) -> Iterator[Client]:
+    """A client of the stand-in that gives up soon."""
+    with Client(pages.url, "secret", timeout=2, backoff=Backoff(tries=2, first=0.01)) as found:
+        yield found

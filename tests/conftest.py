@@ -1,0 +1,97 @@
+"""What every room's tests may use: a real store, served over HTTP from a real SQLite file."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tessera.client import Client
+from tessera.server.serve import Running
+from tessera.store import clock
+
+
+class MovedClock:
+    """The machine's clock, moved by as much as a test says; what the server tells time by."""
+
+    def __init__(self) -> None:
+        self._moved = 0
+
+    def __call__(self) -> int:
+        return clock.now() + self._moved
+
+    def move(self, seconds: float) -> None:
+        """Move the server's time on, or back."""
+        self._moved += round(seconds * 1000)
+
+
+class StoreServer:
+    """A running server: where it is, its admin key, and HTTP for any key."""
+
+    def __init__(self, running: Running, home: Path, clock: MovedClock) -> None:
+        self.url = running.url
+        self.home = home
+        self.store_id = running.store.store_id
+        self.database = home / "tessera.db"
+        self.admin_key = (home / "admin.key").read_text("ascii").strip()
+        self.clock = clock
+        self.running = running
+        self._closing: list[Callable[[], None]] = []
+
+    def key(
+        self,
+        scopes: Sequence[str] = ("read", "work", "write"),
+        queues: Sequence[str] = ("*",),
+        name: str = "test",
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Make a key; ``{id, secret}``."""
+        body = {"name": name, "scopes": list(scopes), "queues": list(queues), **more}
+        answer = self.http().post("/v1/keys", json=body)
+        assert answer.status_code == 201, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
+
+    def client(
+        self,
+        scopes: Sequence[str] | None = None,
+        queues: Sequence[str] = ("*",),
+        **more: Any,
+    ) -> Client:
+        """The product's client with a key of its own; with the admin key when no scopes are given."""
+        secret = self.admin_key if scopes is None else self.key(scopes, queues, **more)["secret"]
+        client = Client(self.url, secret)
+        self._closing.append(client.close)
+        return client
+
+    def http(self, secret: str | None = None, **headers: str) -> httpx.Client:
+        """Bare HTTP with a key, the admin key by default."""
+        bearer = {"authorization": f"Bearer {self.admin_key if secret is None else secret}"}
+        client = httpx.Client(base_url=self.url, headers={**bearer, **headers}, timeout=30)
+        self._closing.append(client.close)
+        return client
+
+    def http_for(
+        self, scopes: Sequence[str] = ("read", "work", "write"), queues: Sequence[str] = ("*",), **more: Any
+    ) -> httpx.Client:
+        """Bare HTTP with a new key of these grants; its id is the client's ``headers["x-test-key-id"]``."""
+        made = self.key(scopes, queues, **more)
+        return self.http(made["secret"], **{"x-test-key-id": made["id"]})
+
+    def close(self) -> None:
+        """Close the connections that were handed out."""
+        for close in self._closing:
+            close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreServer]:
+    """A store of its own for the test, stopped at its end."""
+    moved = MovedClock()
+    home = tmp_path / "home"
+    with Running(home, clock=moved, grace_seconds=1.0) as running:
+        running.start()
+        server = StoreServer(running, home, moved)
+        yield server
+        server.close()
