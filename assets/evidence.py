@@ -4,8 +4,11 @@ Promises the same rows for the same newest observation whichever way they came, 
 same bytes. Leaves out who may read: the lake and the store answer for one key's view.
 """
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -62,10 +65,13 @@ def from_file(path: Path, progress: Progress | None = None) -> pl.DataFrame:
     Raises ExportError naming the first line that is no observation.
     """
     frames = [pl.DataFrame(schema=observations.SCHEMA)]
-    for first, lines in _batches(path):
-        frames.append(_rows(path, first, lines))
-        if progress is not None:
-            progress(first + len(lines) - 1)
+    try:
+        for first, lines in _batches(path):
+            frames.append(_rows(path, first, lines))
+            if progress is not None:
+                progress(first + len(lines) - 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ExportError(f"{path} is not a whole gzip file: {error}") from None
     rows = pl.concat(frames)
     twice = rows.filter(pl.col("cursor").is_duplicated() | pl.col("run_id").is_duplicated())
     if twice.height:
@@ -100,7 +106,8 @@ def _of_scope(rows: pl.DataFrame, scope: Scope) -> pl.DataFrame:
 
 def _batches(path: Path) -> Iterator[tuple[int, list[bytes]]]:
     """The file's lines, some at a time, with the number of the first; blank lines are kept to count by."""
-    with path.open("rb") as file:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as file:
         first, lines = 1, []
         for line in file:
             lines.append(line)

@@ -43,7 +43,7 @@ def intervals(groups: Sequence[Mapping[str, Any]], title: str) -> bytes:
         schema_overrides={"rate": pl.Float64, "low": pl.Float64, "high": pl.Float64},
     )
     order = alt.EncodingSortField(field="position", order="ascending")
-    base = alt.Chart(alt.Data(values=rows.to_dicts())).encode(
+    base = alt.Chart(alt.InlineData(values=rows.to_dicts())).encode(
         y=alt.Y("group:N", sort=order, title=None, axis=alt.Axis(labelLimit=420)),
         color=alt.Color(
             "sample:N",

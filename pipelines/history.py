@@ -23,6 +23,7 @@ class Outcome:
     """How one queue's run went: its id, what was materialized with which metadata, or the error."""
 
     queue: str
+    job: str
     run_id: str | None = None
     error: str | None = None
     materialized: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -36,6 +37,7 @@ class Outcome:
         """The outcome as a JSON object."""
         return {
             "queue": self.queue,
+            "job": self.job,
             "ok": self.ok,
             "run_id": self.run_id,
             "error": self.error,
@@ -57,8 +59,8 @@ def run(job: dg.JobDefinition, instance: dg.DagsterInstance, queue: str) -> Outc
             instance=instance, partition_key=queue, raise_on_error=False, run_config=_QUIET
         )
     except dg.DagsterError as error:
-        return Outcome(queue, error=sentence(error))
-    outcome = Outcome(queue, run_id=result.run_id)
+        return Outcome(queue, job.name, error=sentence(error))
+    outcome = Outcome(queue, job.name, run_id=result.run_id)
     for event in result.all_events:
         if event.is_step_materialization:
             made = event.step_materialization_data.materialization

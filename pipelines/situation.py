@@ -1,4 +1,4 @@
-"""What `workspace status` shows: where the lake stands, what waits in the store, what was last made or failed.
+"""What `workspace status` shows: where the lake is, what waits in the store, what was last made or failed.
 
 Promises to read and never to write, and to show what it can when the store does not answer.
 """

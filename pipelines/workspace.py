@@ -175,7 +175,10 @@ def _tell(outcome: dict[str, Any]) -> None:
         parts.append(f"{pulled['rows_added']} new runs ({pulled['rows']} in the lake, lag {pulled['lag']})")
         if pulled["quarantined"]:
             parts.append(f"{pulled['quarantined']} in quarantine")
-    parts += [asset.replace("_", " ") for asset in made if asset != "observations"]
+    learned = [asset for asset in made if asset != "observations"]
+    parts += [f"{asset} at {made[asset].get('record', 'the lake')}" for asset in learned]
+    if outcome["job"] == "workspace" and outcome["error"] is None and not learned:
+        parts.append("no learner is configured for it: observations only")
     if parts:
         out.print(f"{name}: {', '.join(parts)}", soft_wrap=True)
     if outcome["error"] is not None:

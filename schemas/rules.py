@@ -1,133 +1,78 @@
-"""Rules for the bodies of nouns: small functions that say what is wrong with one value, and where.
+"""Checks that the bodies of nouns need beside those of `tessera.checks`: lower bounds, names, options.
 
 Promises the store's own messages and its order of faults: depth first, known fields as declared, then unknown
 ones, sorted. Leaves out which nouns there are.
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from tessera.canonical import is_blank, is_scalar_text, utf8, utf16_key
+from tessera.checks import Check, unknown_fields, within
 from tessera.errors import Fault
-from tessera.reports import as_number, is_integer
-
-Rule: TypeAlias = Callable[[Any, str], Iterator[Fault]]
 
 LARGEST = 2**53 - 1
 NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
-def text(limit: int = 256) -> Rule:
-    """A nonblank string of at most ``limit`` bytes."""
+def integer(low: int, high: int = LARGEST) -> Check:
+    """A number of integral value within bounds; ``2.0`` is one, a boolean is not."""
 
-    def rule(value: Any, path: str) -> Iterator[Fault]:
-        if not isinstance(value, str):
-            yield Fault(path, "must be a string")
-        elif not is_scalar_text(value):
-            yield Fault(path, "must be valid Unicode")
-        elif is_blank(value):
-            yield Fault(path, "must not be blank")
-        elif len(utf8(value)) > limit:
-            yield Fault(path, f"must be at most {limit} UTF-8 bytes")
-
-    return rule
-
-
-def choice(*allowed: Any) -> Rule:
-    """One of the allowed values."""
-
-    def rule(value: Any, path: str) -> Iterator[Fault]:
-        if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
-            yield Fault(path, f"must be one of {', '.join(str(one) for one in allowed)}")
-
-    return rule
-
-
-def integer(low: int, high: int = LARGEST) -> Rule:
-    """An integer within bounds; ``2.0`` is one, a boolean is not."""
-
-    def rule(value: Any, path: str) -> Iterator[Fault]:
-        if not is_integer(value):
+    def check(value: Any, path: str) -> Iterator[Fault]:
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        if isinstance(value, bool) or not whole:
             yield Fault(path, "must be an integer")
+        elif value < low and high == LARGEST:
+            yield Fault(path, f"must be at least {low}")
         elif not low <= value <= high:
-            yield Fault(
-                path, f"must be at least {low}" if high == LARGEST else f"must be between {low} and {high}"
-            )
-
-    return rule
-
-
-def number(low: float, high: float) -> Rule:
-    """A finite number within bounds."""
-
-    def rule(value: Any, path: str) -> Iterator[Fault]:
-        given = as_number(value)
-        if given is None:
-            yield Fault(path, "must be a number")
-        elif not math.isfinite(given):
-            yield Fault(path, "must be a finite number")
-        elif not low <= given <= high:
             yield Fault(path, f"must be between {low} and {high}")
 
-    return rule
+    return check
 
 
-def name(limit: int = 64) -> Rule:
-    """A queue or store: 1 to ``limit`` of ``[A-Za-z0-9._-]``."""
-
-    def rule(value: Any, path: str) -> Iterator[Fault]:
-        if not isinstance(value, str):
-            yield Fault(path, "must be a string")
-        elif not 1 <= len(value) <= limit or not set(value) <= NAME:
-            yield Fault(path, f"must be 1 to {limit} characters of A-Z a-z 0-9 . _ -")
-
-    return rule
+def true(value: Any, path: str) -> Iterator[Fault]:
+    """Nothing but true: a promise that a body has to make."""
+    if value is not True:
+        yield Fault(path, "must be true")
 
 
-def array(of: Rule, at_most: int, at_least: int = 0) -> Rule:
-    """A list whose items keep ``of``. One that is too long is not looked into."""
-
-    def rule(value: Any, path: str) -> Iterator[Fault]:
-        if not isinstance(value, list):
-            yield Fault(path, "must be an array")
-        elif len(value) > at_most:
-            yield Fault(path, f"must have at most {at_most} items")
-        elif len(value) < at_least:
-            yield Fault(path, f"must have at least {at_least} items")
-        else:
-            for position, item in enumerate(value):
-                yield from of(item, f"{path}[{position}]")
-
-    return rule
+def name(value: Any, path: str) -> Iterator[Fault]:
+    """A queue, store or part of a key: 1 to 64 of ``[A-Za-z0-9._-]``."""
+    if not isinstance(value, str):
+        yield Fault(path, "must be a string")
+    elif not 1 <= len(value) <= 64 or not set(value) <= NAME:
+        yield Fault(path, "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
 
 
-def mapping(fields: Mapping[str, Rule], optional: Mapping[str, Rule] | None = None) -> Rule:
+def some(check: Check) -> Check:
+    """An array, as ``check`` says, that is not empty."""
+
+    def checked(value: Any, path: str) -> Iterator[Fault]:
+        yield from check(value, path)
+        if isinstance(value, list) and not value:
+            yield Fault(path, "must have at least 1 items")
+
+    return checked
+
+
+def mapping(fields: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
     """An object with exactly these fields, the optional ones where present."""
     known = {**fields, **(optional or {})}
 
-    def rule(value: Any, path: str) -> Iterator[Fault]:
+    def check(value: Any, path: str) -> Iterator[Fault]:
         if not isinstance(value, Mapping):
             yield Fault(path, "must be an object")
             return
         for field, of in known.items():
-            where = f"{path}.{field}" if path else field
             if field in value:
-                yield from of(value[field], where)
+                yield from of(value[field], within(path, field))
             elif field in fields:
-                yield Fault(where, "is required")
-        for field in sorted((key for key in value if key not in known), key=utf16_key):
-            yield Fault(f"{path}.{field}" if path else field, "is not a known field")
+                yield Fault(within(path, field), "is required")
+        yield from unknown_fields(value, known, path)
 
-    return rule
-
-
-def anything(value: Any, path: str) -> Iterator[Fault]:
-    """No rule: the value is judged elsewhere."""
-    yield from ()
+    return check
 
 
 def free(value: Any, path: str) -> Iterator[Fault]:
-    """Any object; what it may hold is the learner's to say."""
+    """Any object; what it may hold is for someone else to say."""
     if not isinstance(value, Mapping):
         yield Fault(path, "must be an object")

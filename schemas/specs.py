@@ -8,8 +8,9 @@ write one noun.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schemas.rules import NAME, Rule, anything, array, choice, free, integer, mapping, name, number, text
+from schemas.rules import NAME, free, integer, mapping, name, some, true
 from tessera.canonical import digest
+from tessera.checks import Check, array, number, text
 from tessera.errors import Fault
 
 SPEC_SCHEMA = "tessera.learner-spec.v1"
@@ -76,15 +77,15 @@ def _spec_key(value: Any, path: str) -> Iterator[Fault]:
 
 
 def _scope_queue(value: Any, path: str) -> Iterator[Fault]:
-    faults = list(name()(value, path))
+    faults = list(name(value, path))
     yield from faults
     if not faults and value.startswith("learn."):
         yield Fault(path, "must not begin with learn.: such a queue is no scope")
 
 
 def _trigger(value: Any, path: str) -> Iterator[Fault]:
-    ways: dict[str, Rule] = {
-        "on_demand": choice(True),
+    ways: dict[str, Check] = {
+        "on_demand": true,
         "schedule": text(512),
         "new_observations": integer(1),
     }
@@ -103,20 +104,18 @@ def _entry(value: Any, path: str) -> Iterator[Fault]:
 
 _SPEC = mapping(
     {
-        "schema": choice(SPEC_SCHEMA),
-        "learner": name(),
-        "strategy": name(),
+        "schema": text(128, choices=(SPEC_SCHEMA,)),
+        "learner": name,
+        "strategy": name,
         "version": integer(1),
-        "status": choice(*STATUSES),
-        "reads": array(text(128), at_most=16, at_least=1),
-        "writes": array(
-            mapping({"schema": text(128), "category": text(128), "store": name()}), at_most=16, at_least=1
-        ),
+        "status": text(64, choices=STATUSES),
+        "reads": some(array(16, text(128))),
+        "writes": some(array(16, mapping({"schema": text(128), "category": text(128), "store": name}))),
         "trigger": _trigger,
         "budget": mapping(
             {
                 "observations": integer(1),
-                "runtime_seconds": number(0, 1e9),
+                "runtime_seconds": number(10**9),
                 "output_bytes": integer(1),
                 "model_calls": integer(0),
             }
@@ -127,27 +126,27 @@ _SPEC = mapping(
                 "metric": text(512),
                 "method": text(2048),
                 "minimum_evidence": integer(0),
-                "keep_baseline_valid": choice(True),
+                "keep_baseline_valid": true,
             }
         ),
-        "consumers": mapping({"visibility": choice(*VISIBILITIES), "advice_only": choice(True)}),
+        "consumers": mapping({"visibility": text(64, choices=VISIBILITIES), "advice_only": true}),
         "verb": mapping({"category": text(64)}, {"runner": text(256)}),
     },
     {"description": text(2048)},
 )
-_SURFACE = mapping({"queue": name()}, {"kind": text(64)})
+_SURFACE = mapping({"queue": name}, {"kind": text(64)})
 _ENTRY = mapping(
-    {"spec": _spec_key, "mode": choice(*MODES), "queue": _scope_queue, "options": free},
-    {"kind": text(64), "surface": _SURFACE, "gate": choice(*GATES)},
+    {"spec": _spec_key, "mode": text(64, choices=MODES), "queue": _scope_queue, "options": free},
+    {"kind": text(64), "surface": _SURFACE, "gate": text(64, choices=GATES)},
 )
-_CONFIG = mapping({"schema": choice(CONFIG_SCHEMA), "entries": array(_entry, at_most=10_000)})
+_CONFIG = mapping({"schema": text(128, choices=(CONFIG_SCHEMA,)), "entries": array(10_000, _entry)})
 _RUN = mapping(
     {
-        "schema": choice(RUN_SCHEMA),
-        "spec": mapping({"store": name(), "key": _spec_key, "version": integer(1), "sha256": text(64)}),
+        "schema": text(128, choices=(RUN_SCHEMA,)),
+        "spec": mapping({"store": name, "key": _spec_key, "version": integer(1), "sha256": text(64)}),
         "scope": mapping({"queue": _scope_queue}, {"kind": text(64)}),
         "options": free,
-        "state": mapping({"store": name(), "key": text(512), "version": integer(0)}),
+        "state": mapping({"store": name, "key": text(512), "version": integer(0)}),
     },
-    {"reporting": anything},
+    {"reporting": free},
 )

@@ -1,0 +1,166 @@
+"""The `workspace` command against a real store: what it does, what it says, how it fails."""
+
+import json
+
+import dagster as dg
+import yaml
+from polars.testing import assert_frame_equal
+
+from assets.lake import Lake
+from assets.pull import pull
+from pipelines.definitions import definitions, defs
+from pipelines.instance import instance, prepare
+from schemas.observations import frame
+
+
+def test_a_run_pulls_every_queue_and_the_next_one_only_what_is_new(workspace, worked, tmp_path):
+    worked("packing", 5)
+    worked("sorting", 3)
+    worked("learn.runs", 2)
+    first = workspace("run", "--json")
+    worked("packing", 2)
+    second = workspace("run")
+    assert first.status == 0, first
+    made = {
+        one["queue"]: one["materialized"]["observations"]["rows_added"]
+        for one in json.loads(first.out)["queues"]
+    }
+    assert made == {"packing": 5, "sorting": 3}
+    assert second.status == 0
+    assert "packing: 2 new runs (7 in the lake, lag 0), no learner is configured for it" in second.out
+    assert second.err == ""
+    with instance(tmp_path / "workspace" / "dagster") as history:
+        assert sorted(history.get_dynamic_partitions("queue")) == ["packing", "sorting"]
+        assert [record.dagster_run.status.value for record in history.get_run_records()] == ["SUCCESS"] * 4
+
+
+def test_the_lake_holds_what_the_store_says_to_the_bit(store, worked, tmp_path):
+    worked("packing", 7, tags=["b", "a"], goal="größer", extra={"deep": [1]})
+    client, lake = store.client(), Lake(str(tmp_path / "lake"))
+    pull(client, lake, "packing", page_size=3)
+    items = list(client.iter_observations("packing"))
+    assert len(items) == 7
+    assert_frame_equal(lake.observations("packing"), frame(items), check_exact=True)
+
+
+def test_a_failing_queue_is_one_line_and_the_others_go_on(workspace, worked, store, environment):
+    worked("packing", 3)
+    assert workspace("pull").status == 0
+    worked("sorting", 2)
+    environment.setenv("TESSERA_KEY", store.key(["read"])["secret"])
+    ended = workspace("pull")
+    assert ended.status == 1
+    assert "sorting: 2 new runs" in ended.out
+    [line] = ended.err.splitlines()
+    assert line.startswith("failed packing: the lake's runs of queue packing were read by key")
+    assert "Run `workspace rebuild --queue packing`" in line
+
+
+def test_a_rebuild_takes_the_queue_over_for_another_key(workspace, worked, store, environment):
+    worked("packing", 4)
+    assert workspace("pull").status == 0
+    environment.setenv("TESSERA_KEY", store.key(["read"], ["packing"], kinds=["verb.other"])["secret"])
+    assert workspace("pull", "--queue", "packing").status == 1
+    ended = workspace("rebuild", "--queue", "packing", "--json")
+    assert ended.status == 0, ended
+    done = json.loads(ended.out)
+    assert (done["rows_before"], done["rows"], done["cursor"]) == (4, 0, "4")
+    assert workspace("pull", "--queue", "packing").status == 0
+
+
+def test_status_shows_cursors_lag_and_what_was_last_made(workspace, worked):
+    worked("packing", 4)
+    assert workspace("pull").status == 0
+    worked("packing", 3)
+    worked("sorting", 1)
+    shown = workspace("status")
+    found = json.loads(workspace("status", "--json").out)
+    assert shown.status == 0
+    assert len(shown.out.splitlines()) <= 10
+    packing, sorting = found["queues"]
+    assert (packing["queue"], packing["cursor"], packing["rows"], packing["lag"]) == ("packing", "4", 4, 3)
+    assert packing["materialized"]["observations"]["run_id"]
+    assert (sorting["cursor"], sorting["lag"], sorting["materialized"]["observations"]) == ("0", 1, None)
+
+
+def test_status_tells_the_last_failure(workspace, worked, store, environment):
+    worked("packing", 1)
+    assert workspace("pull").status == 0
+    environment.setenv("TESSERA_KEY", store.key(["read"])["secret"])
+    assert workspace("pull").status == 1
+    shown = workspace("status")
+    assert "! packing: the lake's runs of queue packing were read by key" in shown.out
+
+
+def test_an_unreachable_store_is_said_and_status_shows_what_the_lake_has(workspace, worked, environment):
+    worked("packing", 2)
+    assert workspace("pull").status == 0
+    environment.setenv("TESSERA_URL", "http://127.0.0.1:9")
+    shown, failed = workspace("status"), workspace("run")
+    assert (shown.status, failed.status) == (1, 1)
+    assert "does not answer" in shown.out
+    assert "packing" in shown.out
+    assert "failed cannot reach the store at http://127.0.0.1:9" in failed.err
+
+
+def test_another_store_is_refused_by_every_command(workspace, worked, store, tmp_path, environment):
+    worked("packing", 2)
+    assert workspace("pull").status == 0
+    lake = Lake(str(tmp_path / "workspace" / "lake"))
+    version = lake.version("observations")
+    from tests.page_store import PageStore
+
+    with PageStore() as other:
+        environment.setenv("TESSERA_URL", other.url)
+        for command in (["run"], ["pull"], ["status"], ["rebuild", "--queue", "packing"]):
+            ended = workspace(*command)
+            assert ended.status == 1
+            assert "holds runs of store" in ended.err
+            assert "Set TESSERA_LAKE to another place" in ended.err
+    assert lake.version("observations") == version
+
+
+def test_a_queue_that_is_not_granted_fails_and_names_it(workspace, store, environment):
+    environment.setenv("TESSERA_KEY", store.key(["read"], ["packing"])["secret"])
+    ended = workspace("pull", "--queue", "sorting")
+    assert ended.status == 1
+    assert ended.err.startswith("failed sorting: 403")
+
+
+def test_a_store_without_runs_leaves_nothing_to_do(workspace):
+    ended = workspace("run")
+    assert (ended.status, ended.err) == (0, "")
+    assert "nothing to do" in ended.out
+
+
+def test_wrong_usage_ends_with_status_2(workspace):
+    assert workspace("frobnicate").status == 2
+    assert workspace("rebuild").status == 2
+    assert workspace("run", "--queue", "learn.runs").status == 2
+
+
+def test_a_relative_lake_is_refused(workspace, environment):
+    environment.setenv("TESSERA_LAKE", "lake")
+    ended = workspace("status")
+    assert ended.status == 1
+    assert "TESSERA_LAKE must be an absolute path" in ended.err
+
+
+def test_the_definitions_load_without_a_store_or_a_key(environment, monkeypatch):
+    monkeypatch.delenv("TESSERA_URL", raising=False)
+    dg.Definitions.validate_loadable(definitions())
+    assert {"observations", "path_scorecard"} <= {
+        key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()
+    }
+
+
+def test_dagsters_home_is_made_with_telemetry_off_and_a_persons_own_is_left_alone(tmp_path):
+    home = prepare(tmp_path / "dagster")
+    written = yaml.safe_load((home / "dagster.yaml").read_text())
+    assert written["telemetry"] == {"enabled": False}
+    with instance(home) as made:
+        assert made.telemetry_enabled is False
+        assert made.get_concurrency_config().run_queue_config.max_concurrent_runs == 4
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    prepare(home)
+    assert (home / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n"
