@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
@@ -45,6 +46,22 @@ _QUEUE = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TRIES = 5
 
 
+class Snapshot(DeltaTable):
+    """A Delta table whose local files are found under any path.
+
+    deltalake gives the table's own folder percent-encoded, as in a URL, and polars looks for the files there
+    as written: with a space or an umlaut in the path it finds none.
+    """
+
+    def file_uris(self, *arguments: Any, **named: Any) -> list[str]:
+        """The files, those of a local table as paths of the file system."""
+        found = super().file_uris(*arguments, **named)
+        scheme, separator, root = self.table_uri.partition("file://")
+        if scheme or not separator:
+            return found
+        return [unquote(root) + file.removeprefix(root) for file in found]
+
+
 class Lake:
     """Delta tables under `location`, a folder or a URL such as `s3://bucket/prefix`.
 
@@ -69,7 +86,7 @@ class Lake:
         """The newest snapshot of a table, None where there is none; refused if another version wrote it."""
         with self.trouble(f"read {table}"):
             try:
-                found = DeltaTable(self.uri(table), storage_options=self._options)
+                found = Snapshot(self.uri(table), storage_options=self._options)
             except TableNotFoundError:
                 return None
         written = found.metadata().configuration.get(_VERSION)

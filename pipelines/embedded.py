@@ -55,11 +55,21 @@ def store(settings: Settings) -> Iterator[Settings]:
 def _knows_us(settings: Settings) -> bool:
     """Whether a store answers at the URL and takes our key. Asks the port first: the client is patient."""
     address = urlsplit(settings.url)
+    if not listens(address.hostname or LOOPBACK, address.port or 80):
+        return False
     try:
-        socket.create_connection((address.hostname or LOOPBACK, address.port or 80), timeout=2.0).close()
         with Client(settings.url, settings.require_key(), timeout=2.0) as client:
             client.whoami()
-    except (TesseraError, OSError):
+    except TesseraError:
+        return False
+    return True
+
+
+def listens(host: str, port: int) -> bool:
+    """Whether anybody accepts connections there."""
+    try:
+        socket.create_connection((host, port), timeout=2.0).close()
+    except OSError:
         return False
     return True
 

@@ -5,10 +5,12 @@ Starts the store when none answers, since a run begun in the browser needs it; w
 
 import os
 import sys
+import time
+import warnings
 
 from rich.console import Console
 
-from pipelines import attached, embedded
+from pipelines import attached, embedded, instance
 from tessera.errors import TesseraError
 from tessera.settings import Settings
 
@@ -19,6 +21,8 @@ console = Console(highlight=False)
 
 def dagster() -> int:
     """Dagster's own command line, as the child's entry point."""
+    # `dg dev` wants a project laid out its way; `dagster dev` reads workspace.yaml.
+    warnings.filterwarnings("ignore", message="Function `dev_command` is superseded")
     from dagster._cli import main as dagster_main
 
     dagster_main()  # type: ignore[no-untyped-call] # it is a plain function without annotations
@@ -42,13 +46,14 @@ def main() -> int:
 
 def serve(settings: Settings) -> int:
     """Run `dagster dev` on the workspace, beside the store at `settings.url`, on port 3000 or a free one."""
-    settings.dagster_home.mkdir(parents=True, exist_ok=True)
+    home = instance.prepare(settings.dagster_home)
     port = embedded.free_port(int(os.environ.get("PORT", PORT)))
     environment = {
-        "DAGSTER_HOME": str(settings.dagster_home),
+        "DAGSTER_HOME": str(home),
         "DAGSTER_DISABLE_TELEMETRY": "yes",
         "TESSERA_URL": settings.url,
     }
+    console.print(f"starting Dagster beside the store at {settings.url} …")
     child = attached.start(
         "pipelines.ui:dagster",
         "dev",
@@ -58,12 +63,15 @@ def serve(settings: Settings) -> int:
         embedded.LOOPBACK,
         "-p",
         str(port),
+        "--log-level",
+        "warning",
         env=environment,
     )
     with attached.stopping(child):
-        console.print(
-            f"Dagster: http://{embedded.LOOPBACK}:{port}   store: {settings.url}   Ctrl-C ends both"
-        )
+        while child.poll() is None and not embedded.listens(embedded.LOOPBACK, port):
+            time.sleep(0.2)
+        if child.poll() is None:
+            console.print(f"open http://{embedded.LOOPBACK}:{port}; Ctrl-C ends it and what it started")
         child.wait()
     console.print(f"Dagster ended by itself, with status {child.returncode}")
     return 1

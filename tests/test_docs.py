@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import typer
 
@@ -46,12 +45,12 @@ def targets() -> set[str]:
 
 
 @cache
-def commands() -> dict[str, click.Command]:
+def commands() -> dict[str, Any]:
     """Every command of the three programs by its full name, such as `tessera keys create`."""
-    found: dict[str, click.Command] = {}
+    found: dict[str, Any] = {}
 
-    def visit(name: str, command: click.Command) -> None:
-        if isinstance(command, click.Group):
+    def visit(name: str, command: Any) -> None:
+        if hasattr(command, "commands"):
             for word, below in command.commands.items():
                 visit(f"{name} {word}", below)
         else:

@@ -45,6 +45,8 @@ def of_problem(problem: Problem, *headers: tuple[bytes, bytes], close: bool = Fa
     more = list(headers)
     if problem.status == 401:
         more.append((b"www-authenticate", b"Bearer"))
+    if problem.status == 405:
+        more.append((b"allow", str(problem.extra["allow"]).encode()))
     retry_after = problem.extra.get("retry_after")
     if problem.status == 503:
         more.append((b"retry-after", str(retry_after or 1).encode()))

@@ -35,6 +35,7 @@ GRACE_SECONDS = 10.0
 MIN_RATE = 64 * 1024
 """Bytes a second; a body that stays slower is cut off."""
 _DRAIN_SECONDS = 2.0
+_PROMPT = 32 * 1024  # bytes of a body that is judged in less time than a transaction of its own takes
 _BEARER = re.compile(r"(?i:bearer) +([\x21-\x7e]+)")
 
 
@@ -124,11 +125,14 @@ class App:
         """Everything that needs the database or time, in a thread of a crew."""
         try:
             database = self._store.database
-            with database.read() as session:
-                request = self._admit(session, call, names, headers, query_string, body)
-                if not call.writes:
+            if call.writes and len(body) > _PROMPT:
+                # Judging a large body takes long: not while others wait for their turn to write.
+                with database.read() as session:
+                    request = self._admit(session, call, names, headers, query_string, body)
+                with database.write() as session:
                     return call.handler(session, request)
-            with database.write() as session:
+            with database.write() if call.writes else database.read() as session:
+                request = self._admit(session, call, names, headers, query_string, body)
                 return call.handler(session, request)
         except Stale:
             return answers.of_problem(Unavailable("what the request changes moved meanwhile; try again"))

@@ -31,19 +31,17 @@ class Protocol(HttpToolsProtocol):
         self._in_time()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._late is not None:  # the headers are still not complete
+            self._head_size += len(data)
+            if self._head_size > MAX_HEADERS:
+                self.send_400_response("The headers of the request are too large.")
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._head_size = 0
         if self._late is None:
             self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
-
-    def on_url(self, url: bytes) -> None:
-        self._grow(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._grow(len(name) + len(value))
-        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_time()
@@ -61,11 +59,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.close()
 
     def _in_time(self) -> None:
+        self._head_size = 0
         if self._late is not None:
             self._late.cancel()
             self._late = None
-
-    def _grow(self, size: int) -> None:
-        self._head_size += size
-        if self._head_size > MAX_HEADERS:
-            raise ValueError("the headers are too large")

@@ -34,7 +34,7 @@ class Routes:
         for part in _parts(path):
             found = node.get(part) if part else None
             if found is None:
-                found = node.get("{}") if part else None
+                found = node.get("{}") if part and "\0" not in part else None
                 if found is None:
                     raise NotFound("there is no such path")
                 names.append(part)

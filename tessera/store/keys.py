@@ -7,6 +7,7 @@ recognise it. Nothing here puts a secret into an error or a log.
 import hashlib
 import json
 import secrets
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import bindparam, select, update
@@ -125,7 +126,9 @@ def _names(text: str | None) -> frozenset[str] | None:
     return None if text is None else frozenset(json.loads(text))
 
 
+@lru_cache(maxsize=1024)
 def _caller(row: tuple[Any, ...]) -> Caller:
+    """The key of a row; what a row says is the same however often it is read."""
     return Caller(
         key_id=row[0],
         name=row[1],

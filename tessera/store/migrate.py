@@ -3,9 +3,11 @@
 A database that a newer version wrote is refused, since its rows may mean what this version does not know.
 """
 
+import sqlite3
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, create_engine, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.pool import NullPool
 
 from tessera.errors import SettingsError
 
@@ -28,8 +30,21 @@ def upgrade(engine: Engine) -> None:
 
 
 def sqlite_engine(path: Path) -> Engine:
-    """An engine for the steps alone; the store itself talks to the driver."""
-    return create_engine(f"sqlite:///{path}")
+    """An engine for the steps alone; the store itself talks to the driver.
+
+    The driver would commit at each CREATE by itself, so it is told to leave transactions alone.
+    """
+    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
+
+    @event.listens_for(engine, "connect")
+    def leave_transactions_alone(connection: sqlite3.Connection, _: object) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
 
 
 def _revision(connection: Connection) -> str | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import bindparam, select, text
+from sqlalchemy.exc import DatabaseError
 
 from tessera.errors import SettingsError
 from tessera.store import clock, keys, migrate
@@ -52,6 +53,8 @@ def open_store(home: Path, *, clock: clock.Clock = clock.now) -> Store:
     engine = migrate.sqlite_engine(path)
     try:
         migrate.upgrade(engine)
+    except DatabaseError as error:
+        raise SettingsError(f"cannot use {path} as the store's database: {error.orig}") from None
     finally:
         engine.dispose()
     database = Database(path, clock=clock)

@@ -105,14 +105,14 @@ def _tasks() -> None:
     op.create_index(
         "tasks_leased",
         "tasks",
-        ["queue", "audience", "lease_expires_at", "rank", "number", "kind"],
+        ["queue", "audience", "lease_expires_at", "rank", "number"],
         sqlite_where=sa.text("state = 'claimed' AND fence < max_attempts"),
         postgresql_where=sa.text("state = 'claimed' AND fence < max_attempts"),
     )
     op.create_index(
         "tasks_ready",
         "tasks",
-        ["queue", "audience", "rank", "number", "kind"],
+        ["queue", "audience", "rank", "number", "kind", "state"],
         sqlite_where=sa.text("state = 'queued'"),
         postgresql_where=sa.text("state = 'queued'"),
     )
