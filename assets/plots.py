@@ -66,3 +66,16 @@ def inline(png: bytes, description: str) -> str:
     if len(png) > LARGEST_PNG:
         return f"The plot of {description} is {len(png)} bytes and was left out."
     return f"![{description}](data:image/png;base64,{base64.b64encode(png).decode()})"
+
+
+def bars(values: Sequence[tuple[str, float]], what: str, amount: str) -> bytes:
+    """A PNG with one bar a value, in their order."""
+    rows = [{"position": place, what: name, amount: value} for place, (name, value) in enumerate(values)]
+    order = alt.EncodingSortField(field="position", order="ascending")
+    chart = (
+        alt.Chart(alt.Data(values=rows))  # type: ignore[no-untyped-call]
+        .mark_bar(color="#1f6feb")
+        .encode(x=alt.X(f"{what}:N", sort=order), y=alt.Y(f"{amount}:Q"))
+        .properties(width=420, height=160)
+    )
+    return bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=1))

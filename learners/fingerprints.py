@@ -96,7 +96,7 @@ def observation_signatures(observations: pl.DataFrame) -> Signatures:
 
 
 def exact_fingerprints(observations: pl.DataFrame) -> pl.Series:
-    """``tessera.fingerprints.exact_fingerprint`` of each row of ``observations`` (String, null where unknown).
+    """``tessera.fingerprints.exact_fingerprint`` of each row of ``observations`` (String, null if unknown).
 
     A column has few kinds and types of input, so each is written as canonical JSON once.
     """

@@ -109,10 +109,10 @@ class Memory:
         return ()
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
-        """New segments for what was read, a manifest when the head pins too many, and the head's next version."""
+        """New segments for what was read, a manifest when the head pins too many, and the next head."""
         before = _before(run)
         made = entries(run.counted(evidence))
-        # after a restart without an entry an empty segment keeps the numbers going: the head pins nothing older
+        # after a restart without an entry an empty segment keeps the numbers going: the head pins none older
         chunks = [made[at : at + SEGMENT_ENTRIES] for at in range(0, len(made), SEGMENT_ENTRIES)]
         if not chunks and not before.segments and before.number:
             chunks = [[]]

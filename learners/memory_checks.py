@@ -67,7 +67,7 @@ def pins_verify(outcome: Outcome) -> Sequence[str]:
     old = _old_pins(outcome)
     faults = []
     for pin in pins:
-        if tuple(pin) != PIN_FIELDS:
+        if set(pin) != set(PIN_FIELDS):
             faults.append(f"{head.key} has a pin with the fields {', '.join(pin)}")
         elif pin["key"] in new:
             faults += _misfits(pin, new.pop(pin["key"]))
@@ -90,14 +90,10 @@ def every_run_has_one_entry(outcome: Outcome) -> Sequence[str]:
     counted = outcome.run.counted(outcome.evidence)
     expected = list(zip(counted["run_id"], map(str, counted["cursor"]), strict=True))
     given = [(entry["run_id"], entry["cursor"]) for _, entry in _entries(outcome)]
-    faults = [
-        f"run {run_id} at {cursor} has no entry"
-        for run_id, cursor in expected
-        if (run_id, cursor) not in set(given)
-    ]
+    missing, strange = set(expected) - set(given), set(given) - set(expected)
+    faults = [f"run {run_id} at {cursor} has no entry" for run_id, cursor in sorted(missing)]
     faults += [
-        f"entry of run {run_id} at {cursor} is of no run that was read"
-        for run_id, cursor in set(given) - set(expected)
+        f"an entry is of {run_id} at {cursor}, which was not read" for run_id, cursor in sorted(strange)
     ]
     if not faults and given != expected:
         faults.append("entries are repeated or out of capture order")
@@ -113,7 +109,7 @@ def no_outputs_and_no_wording(outcome: Outcome) -> Sequence[str]:
     for where, entry in _entries(outcome):
         failure, wrong = said.get(entry.get("run_id"), (None, None))
         problems = [failure_reason(text) for text in wrong or ()]
-        if tuple(entry) != ENTRY_FIELDS:
+        if set(entry) != set(ENTRY_FIELDS):
             faults.append(f"{where} has the fields {', '.join(entry)}")
         elif len(dumps(entry)) > ENTRY_BYTES:
             faults.append(f"{where} is {len(dumps(entry))} bytes, at most {ENTRY_BYTES} are allowed")
@@ -123,11 +119,11 @@ def no_outputs_and_no_wording(outcome: Outcome) -> Sequence[str]:
             faults.append(f"{where} has problems that are not its run's")
         elif not _is_signature(entry["minhash"]):
             faults.append(f"{where} has a minhash that is no signature")
-    for noun in _of(outcome, SEGMENT):
-        if noun.body["scheme"] != SCHEME or len(noun.body["entries"]) > SEGMENT_ENTRIES:
-            faults.append(
-                f"{noun.key} has {len(noun.body['entries'])} entries of the scheme {noun.body['scheme']}"
-            )
+    faults += [
+        f"{noun.key} has {len(noun.body['entries'])} entries of the scheme {noun.body['scheme']}"
+        for noun in _of(outcome, SEGMENT)
+        if noun.body["scheme"] != SCHEME or len(noun.body["entries"]) > SEGMENT_ENTRIES
+    ]
     return faults
 
 
@@ -153,20 +149,17 @@ def _old_pins(outcome: Outcome) -> dict[str, Mapping[str, Any]]:
 
 
 def _misfits(pin: Mapping[str, Any], noun: Noun) -> Iterator[str]:
-    if (pin["version"], pin["sha256"]) != (1, noun.sha256()):
-        yield f"{noun.key} is pinned as version {pin['version']} with the digest {pin['sha256']}, which it has not"
-    held = noun.body["entries"] if noun.body["schema"] == SEGMENT else noun.body["segments"]
-    count = len(held) if noun.body["schema"] == SEGMENT else sum(one["entries"] for one in held)
-    if pin["entries"] != count:
-        yield f"{noun.key} is pinned with {pin['entries']} entries, it holds {count}"
-    if held and noun.body["schema"] == SEGMENT:
-        ends = held[0]["cursor"], held[-1]["cursor"]
-    elif held:
-        ends = held[0]["first"], held[-1]["last"]
+    """How a pin differs from the new noun that it names."""
+    if noun.body["schema"] == SEGMENT:
+        held = [{"entries": 1, "first": one["cursor"], "last": one["cursor"]} for one in noun.body["entries"]]
     else:
-        return
-    if ends != (pin["first"], pin["last"]):
-        yield f"{noun.key} is pinned from {pin['first']} to {pin['last']}, it reaches from {ends[0]} to {ends[1]}"
+        held = noun.body["segments"]
+    expected = {"version": 1, "sha256": noun.sha256(), "entries": sum(one["entries"] for one in held)}
+    if held:
+        expected |= {"first": held[0]["first"], "last": held[-1]["last"]}
+    for field, value in expected.items():
+        if pin[field] != value:
+            yield f"{noun.key} is pinned with {field} {pin[field]}, it has {value}"
 
 
 def _is_signature(encoded: str | None) -> bool:

@@ -19,8 +19,8 @@ SCHEMA: dict[str, pl.DataType] = {
     "features": pl.Int64(),
     "use_policy": pl.String(),
 }
-"""``minhash`` is 32 big-endian unsigned 32-bit values, null without evidence; ``features`` counts those beside
-the category; ``exact`` is hex, null without an input digest.
+"""``minhash`` is 32 big-endian unsigned 32-bit values, null without evidence; ``features`` counts those
+beside the category; ``exact`` is hex, null without an input digest.
 """
 
 

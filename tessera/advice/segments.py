@@ -61,7 +61,7 @@ def of_body(name: str, body: Mapping[str, Any], sha256: str) -> Segment:
     """The segment of a noun's body. Raises IndexFault naming it unless it is one and has that digest."""
     head, tail, parts = _canonical(body, fast=True)
     if _sha256(head, parts, tail) != sha256:
-        # the quick writer differs from RFC 8785 in rare numbers; what has the pinned digest is what was pinned
+        # the quick writer differs from RFC 8785 in rare numbers; what has the pinned digest was pinned
         head, tail, parts = _canonical(body, fast=False)
         if _sha256(head, parts, tail) != sha256:
             raise IndexFault(

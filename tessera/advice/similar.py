@@ -76,8 +76,8 @@ def recall(
     """Runs of a queue that are like the one described, with what became of all of them.
 
     ``kind`` names the index of one kind of work, where there is one. Without an index that the key may read,
-    and for one that is only a shadow unless ``shadow`` is true, ``advice`` is null and nothing matches. Raises
-    IndexFault naming the record when the index cannot be relied on.
+    and for one that is only a shadow unless ``shadow`` is true, ``advice`` is null and nothing matches.
+    Raises IndexFault naming the record when the index cannot be relied on.
     """
     if limit < 0 or exact_limit < 0:
         raise RecallError(f"limit and exact_limit must be at least 0, not {min(limit, exact_limit)}")
