@@ -58,7 +58,7 @@ def coverage(counted: pl.DataFrame, indexed: pl.DataFrame) -> Coverage:
 
 
 def pins_verify(outcome: Outcome) -> Sequence[str]:
-    """Every new noun is pinned once, as what it is; every old pin stands, in the head or in a new manifest."""
+    """Every new noun is pinned once, as what it is; every old pin stands, there or in a new manifest."""
     head = _head(outcome)
     body = head.body
     new = {noun.key: noun for noun in outcome.nouns if noun is not head}
@@ -92,9 +92,7 @@ def every_run_has_one_entry(outcome: Outcome) -> Sequence[str]:
     given = [(entry["run_id"], entry["cursor"]) for _, entry in _entries(outcome)]
     missing, strange = set(expected) - set(given), set(given) - set(expected)
     faults = [f"run {run_id} at {cursor} has no entry" for run_id, cursor in sorted(missing)]
-    faults += [
-        f"an entry is of {run_id} at {cursor}, which was not read" for run_id, cursor in sorted(strange)
-    ]
+    faults += [f"an entry of {run_id} at {cursor} is of no run read" for run_id, cursor in sorted(strange)]
     if not faults and given != expected:
         faults.append("entries are repeated or out of capture order")
     late = [run_id for run_id, cursor in given if int(cursor) <= int(outcome.evidence.after)]

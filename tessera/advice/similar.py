@@ -13,7 +13,7 @@ from tessera import fingerprints, statistics
 from tessera.advice.index import STORE, Cache, Index, load
 from tessera.advice.search import Found, searcher
 from tessera.advice.shapes import EXACT_LIMIT, LEAST_FEATURES, SPEC
-from tessera.errors import NotFound, TesseraError
+from tessera.errors import Forbidden, NotFound, TesseraError
 from tessera.observations import brief_view
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _is_shadow(client: "Client", queue: str, kind: str | None) -> bool:
     """Whether the config says that this index may not advise; a config that cannot be read says nothing."""
     try:
         entries = client.get_record(*CONFIG)["body"].get("entries", ())
-    except TesseraError:
+    except (Forbidden, NotFound):
         return False
     modes = {
         entry.get("mode")
