@@ -92,7 +92,7 @@ def every_run_has_one_entry(outcome: Outcome) -> Sequence[str]:
     given = [(entry["run_id"], entry["cursor"]) for _, entry in _entries(outcome)]
     missing, strange = set(expected) - set(given), set(given) - set(expected)
     faults = [f"run {run_id} at {cursor} has no entry" for run_id, cursor in sorted(missing)]
-    faults += [f"an entry of {run_id} at {cursor} is of no run read" for run_id, cursor in sorted(strange)]
+    faults += [f"the entry of {run_id} at {cursor} is of no run" for run_id, cursor in sorted(strange)]
     if not faults and given != expected:
         faults.append("entries are repeated or out of capture order")
     late = [run_id for run_id, cursor in given if int(cursor) <= int(outcome.evidence.after)]
@@ -100,7 +100,7 @@ def every_run_has_one_entry(outcome: Outcome) -> Sequence[str]:
 
 
 def no_outputs_and_no_wording(outcome: Outcome) -> Sequence[str]:
-    """An entry has its fields and no others, within its bound; its texts are normalized reasons of the run."""
+    """An entry has its fields and no others, within its bound; its texts are reasons of its run."""
     frame = outcome.run.counted(outcome.evidence)
     said = dict(zip(frame["run_id"], frame.select("failure_text", "went_wrong").iter_rows(), strict=True))
     faults = []
