@@ -28,19 +28,26 @@ _TABLE_GROUPS = 30
 Results = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
 
 
-@dg.asset(
-    key=KEY,
-    deps=[dg.AssetKey("observations")],
-    partitions_def=queues,
-    group_name="learning",
-    kinds={"polars", "deltalake"},
-    code_version=f"v{LEARNER.spec['version']}",
-    output_required=False,
+# a multi-asset of one: only its output and checks may be absent, and a queue without an entry has neither
+@dg.multi_asset(
+    name="path_scorecard",
+    specs=[
+        dg.AssetSpec(
+            KEY,
+            deps=[dg.AssetKey("observations")],
+            skippable=True,
+            group_name="learning",
+            kinds={"polars", "deltalake"},
+            code_version=f"v{LEARNER.spec['version']}",
+            description="How often each path was accepted, with its Wilson interval, costs and times.",
+        )
+    ],
     check_specs=[
         dg.AssetCheckSpec(check.name, asset=KEY, description=check.description, blocking=True)
         for check in LEARNER.checks
     ],
-    description="Acceptance of each path with its Wilson interval, costs and times, published as a noun.",
+    partitions_def=queues,
+    can_subset=True,
 )
 def path_scorecard(
     context: dg.AssetExecutionContext, store: dg.ResourceParam[Client], lake: dg.ResourceParam[Lake]
@@ -55,15 +62,17 @@ def path_scorecard(
     lake.check_view(queue, View.of(store.whoami()))
     version = lake.version("observations")
     outcomes = [one.learn(one.read(lake)) for one in prepared]
+    wanted = {key.name for key in context.selected_asset_check_keys}
     try:
         passed = [one.verify(outcome) for one, outcome in zip(prepared, outcomes, strict=True)]
     except CheckFailed as failure:
-        yield from (_result(result) for result in failure.results)
+        yield from (_result(result) for result in failure.results if result.name in wanted)
         raise dg.Failure(str(failure)) from failure
+    yield from (_result(result) for result in passed[0].checks if result.name in wanted)
+    if KEY not in context.selected_asset_keys:
+        return
     published = [publish(store, one) for one in passed]
     lake.write_table("scorecards", queue, _rows(queue, passed, published))
-    for position in range(len(LEARNER.checks)):
-        yield _result(passed[0].checks[position])
     yield dg.MaterializeResult(
         asset_key=KEY,
         data_version=dg.DataVersion(_data_version(published)),

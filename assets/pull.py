@@ -6,8 +6,10 @@ ends. Leaves out how rows are stored (`assets.lake`) and paged (`assets.feed`).
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
+from types import TracebackType
 from typing import Any
 
 import polars as pl
@@ -20,8 +22,8 @@ from schemas import pages, quarantine
 from schemas.observations import SCHEMA
 from tessera.client import Client
 
-COMMIT_ROWS = 20_000
-COMMIT_BYTES = 48 << 20  # of JSON; a batch's columns take about as much again
+COMMIT_ROWS = 10_000
+COMMIT_BYTES = 32 << 20  # of JSON; a batch's columns take about as much again
 
 Progress = Callable[[int], None]
 watcher: ContextVar[Progress | None] = ContextVar("watcher", default=None)
@@ -37,6 +39,7 @@ class PullResult:
     cursor: int
     rows: int = 0
     quarantined: int = 0
+    read: int = 0
     pages: int = 0
     commits: int = 0
     version: int | None = None
@@ -49,6 +52,7 @@ class PullResult:
 
 @dataclass(slots=True)
 class _Batch:
+    cursor: int
     frames: list[pl.DataFrame] = field(default_factory=list)
     misfits: list[pages.Misfit] = field(default_factory=list)
     rows: int = 0
@@ -74,30 +78,65 @@ def pull(
     view = View.of(client.whoami())
     writer = Writer(lake, queue, view)
     result = PullResult(queue, writer.cursor, writer.cursor, version=writer.version)
-    batch = _Batch()
-    with Feed(client, queue, writer.cursor, view.store_id, page_size) as groups:
+    with (
+        _Commits(writer, result) as commits,
+        Feed(client, queue, writer.cursor, view.store_id, page_size) as groups,
+    ):
+        batch = _Batch(result.after)
         for group in groups:
             _take(batch, group, result, queue)
-            full = batch.rows + len(batch.misfits) >= commit_rows or batch.size >= COMMIT_BYTES
-            if full or not group.has_more:
-                _commit(writer, batch, result, group.cursor)
-                batch = _Batch()
+            if batch.rows + len(batch.misfits) >= commit_rows or batch.size >= COMMIT_BYTES:
+                commits.put(batch)
+                batch = _Batch(batch.cursor)
             if progress is not None:
-                progress(result.rows + result.quarantined + batch.rows + len(batch.misfits))
+                progress(result.read)
+        commits.put(batch)
     result.seconds = time.perf_counter() - started
     return result
 
 
+class _Commits:
+    """Commits batches in order on a thread of its own, one while the next is read: two are in memory at most.
+
+    On the way out it waits for the one under way, so that no commit is left in the dark.
+    """
+
+    def __init__(self, writer: Writer, result: PullResult) -> None:
+        self._writer, self._result = writer, result
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commits")
+        self._under_way: Future[None] | None = None
+
+    def __enter__(self) -> "_Commits":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.shutdown()
+        if kind is None:
+            self._wait()
+
+    def put(self, batch: _Batch) -> None:
+        """Hand a batch over, once the one before it is durable; raises what that one raised."""
+        self._wait()
+        self._under_way = self._thread.submit(_commit, self._writer, batch, self._result)
+
+    def _wait(self) -> None:
+        if self._under_way is not None:
+            self._under_way.result()
+
+
 def _take(batch: _Batch, group: Group, result: PullResult, queue: str) -> None:
     page = pages.read(group.bodies, queue)
-    seen = batch.frames[-1]["cursor"][-1] if batch.frames else result.cursor
-    _check_order(page.rows["cursor"], seen, group.cursor, queue)
+    _check_order(page.rows["cursor"], batch.cursor, group.cursor, queue)
     if not page.rows.is_empty():
         batch.frames.append(page.rows)
     batch.misfits.extend(page.misfits)
     batch.rows += len(page.rows)
     batch.size += sum(map(len, group.bodies))
+    batch.cursor = group.cursor
     result.pages += len(group.bodies)
+    result.read += len(page.rows) + len(page.misfits)
 
 
 def _check_order(cursors: pl.Series, seen: int, upto: int, queue: str) -> None:
@@ -112,13 +151,14 @@ def _check_order(cursors: pl.Series, seen: int, upto: int, queue: str) -> None:
         )
 
 
-def _commit(writer: Writer, batch: _Batch, result: PullResult, cursor: int) -> None:
-    if cursor == writer.cursor:
+def _commit(writer: Writer, batch: _Batch, result: PullResult) -> None:
+    if batch.cursor == writer.cursor:
         return
     if batch.misfits:
-        result.quarantined += writer.quarantine(quarantine.frame(result.queue, batch.misfits), cursor)
+        misfits = quarantine.frame(result.queue, batch.misfits)
+        result.quarantined += writer.quarantine(misfits, batch.cursor)
     rows = pl.concat(batch.frames) if batch.frames else pl.DataFrame(schema=SCHEMA)
-    writer.append(rows, cursor)
+    writer.append(rows, batch.cursor)
     result.rows += len(rows)
     result.cursor, result.version = writer.cursor, writer.version
     result.commits += 1

@@ -127,7 +127,7 @@ def spoiled(change: Callable[[dict[str, Any]], None]) -> Outcome:
 
 
 def test_a_failed_check_names_itself_and_its_rows_and_nothing_can_be_published() -> None:
-    with pytest.raises(CheckFailed, match="counts_add_up: .* groups hold 3 of 0 runs") as caught:
+    with pytest.raises(CheckFailed, match=r"counts_add_up: .* groups hold 3 of 0 runs") as caught:
         verified(LEARNER, spoiled(lambda body: body["groups"][0].update(attempts=3)))
 
     failed = [result.name for result in caught.value.results if not result.passed]

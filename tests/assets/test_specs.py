@@ -176,7 +176,7 @@ def test_two_writers_of_the_config_lose_nothing(store: Any, admin: Client, folde
 
 
 def test_a_spec_that_is_missing_or_proposed_cannot_be_configured(admin: Client, folder: Path) -> None:
-    with pytest.raises(specs.SpecError, match="is not installed.*learner pack"):
+    with pytest.raises(specs.SpecError, match=r"is not installed.*learner pack"):
         specs.configure(admin, NAME, "q")
     specs.install(admin, pack.read(folder))
 

@@ -11,6 +11,7 @@ from assets.pull import pull
 from pipelines.definitions import definitions, defs
 from pipelines.instance import instance, prepare
 from schemas.observations import frame
+from schemas.pages import read_fast
 
 
 def test_a_run_pulls_every_queue_and_the_next_one_only_what_is_new(workspace, worked, tmp_path):
@@ -40,6 +41,7 @@ def test_the_lake_holds_what_the_store_says_to_the_bit(store, worked, tmp_path):
     pull(client, lake, "packing", page_size=3)
     items = list(client.iter_observations("packing"))
     assert len(items) == 7
+    assert read_fast([client.observation_page("packing")]).height == 7  # what the store writes is read fast
     assert_frame_equal(lake.observations("packing"), frame(items), check_exact=True)
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from schemas import pages, quarantine
-from schemas.observations import SCHEMA, WORDING, frame
+from schemas.observation_columns import WORDING
+from schemas.observations import SCHEMA, frame
 from tests.observation_items import observation
 
 
