@@ -17,6 +17,7 @@ from assets.observations import markdown
 from assets.partitions import queues
 from assets.publish import CheckFailed, publish
 from assets.runs import Prepared
+from assets.views import View
 from learners.contract import CheckResult, Evidence, name_of
 from learners.memory import LEARNER
 from learners.memory_checks import Coverage
@@ -49,14 +50,20 @@ class Indexed:
         return body
 
 
-@dg.asset(
-    key=KEY,
-    deps=[dg.AssetKey("observations"), dg.AssetKey("fingerprints")],
-    partitions_def=queues,
-    group_name="learning",
-    kinds={"numpy", "deltalake"},
-    code_version=f"v{LEARNER.spec['version']}",
-    output_required=False,
+# a multi-asset of one, so that its output may be absent: a queue without an entry has none
+@dg.multi_asset(
+    name="memory_index",
+    specs=[
+        dg.AssetSpec(
+            KEY,
+            deps=[dg.AssetKey("observations"), dg.AssetKey("fingerprints")],
+            skippable=True,
+            group_name="learning",
+            kinds={"numpy", "deltalake"},
+            code_version=f"v{LEARNER.spec['version']}",
+            description="What became of past runs, by equality and by likeness, published as nouns.",
+        )
+    ],
     check_specs=[
         *(
             dg.AssetCheckSpec(check.name, asset=KEY, description=check.description, blocking=True)
@@ -69,13 +76,14 @@ class Indexed:
             blocking=True,
         ),
     ],
-    description="What became of past runs, by exact fingerprint and likeness, published as nouns.",
+    partitions_def=queues,
 )
 def memory_index(
     context: dg.AssetExecutionContext, store: dg.ResourceParam[Client], lake: dg.ResourceParam[Lake]
 ) -> Results:
     """One index for each config entry of the queue that is active or shadow."""
     queue = context.partition_key
+    lake.check_view(queue, View.of(store.whoami()))
     version = lake.version("observations")
     try:
         indexed = index_queue(store, lake, queue)
@@ -84,6 +92,7 @@ def memory_index(
         raise dg.Failure(str(failure)) from failure
     if not indexed:
         context.log.info(f"nothing to index for queue {queue}: no config entry of {NAME}, or no runs")
+        yield from (_result(name, ()) for name in (*(check.name for check in LEARNER.checks), COVERAGE))
         return
     faults = [fault for one in indexed for fault in one.fits.faults()]
     for position, check in enumerate(LEARNER.checks):
