@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from datasketch import MinHash, MinHashLSH
+from datasketch import LeanMinHash, MinHashLSH
 
 from bench.table import Line
 from learners.fingerprints import signatures
@@ -88,26 +88,25 @@ def sample(size: int) -> Values:
     return signatures(kinds, [texts]).values
 
 
+def sketch(row: Values) -> LeanMinHash:
+    """A signature as datasketch has one; only equality of its values counts."""
+    return LeanMinHash(seed=1, hashvalues=row, scheme="affine32")
+
+
 def peer(values: Values) -> MinHashLSH:
     """datasketch's index of the same signatures, with as many bands of as many values."""
     index = MinHashLSH(num_perm=VALUES, params=(4, 2))
     with index.insertion_session() as session:
         for place, row in enumerate(values):
-            session.insert(
-                place,
-                MinHash(num_perm=VALUES, hashvalues=row.astype(np.uint64), scheme="legacy"),
-                check_duplication=False,
-            )
+            session.insert(place, sketch(row), check_duplication=False)
     return index
 
 
 def ranked(index: MinHashLSH, values: Values, query: list[int]) -> list[int]:
     """Its candidates, compared whole and ranked as ours are."""
-    candidates = np.array(
-        index.query(MinHash(num_perm=VALUES, hashvalues=np.array(query, np.uint64), scheme="legacy")),
-        np.int64,
-    )
-    equal = np.count_nonzero(values[candidates] == np.array(query, np.uint32), axis=1)
+    row = np.array(query, np.uint32)
+    candidates = np.array(index.query(sketch(row)), np.int64)
+    equal = np.count_nonzero(values[candidates] == row, axis=1)
     kept = candidates[equal >= LEAST_EQUAL]
     order = np.lexsort((-kept, -equal[equal >= LEAST_EQUAL]))[:TOP]
     ten: list[int] = kept[order].tolist()
