@@ -102,6 +102,7 @@ MEMORY = _spec(
 ROUTING_WEIGHTS = _spec(
     "routing_weights",
     "beta-bandit",
+    status="implemented",
     writes=(("tessera.routing-weights.v1", "noun.reflex_procedure", OUTPUTS),),
     trigger=_NEWEST,
     observations=1_000_000,
@@ -110,14 +111,15 @@ ROUTING_WEIGHTS = _spec(
         "uniform choice, or the weights version that stands",
         "acceptance rate",
         "off-policy estimates on randomized draws captured after both versions' windows",
-        250,
+        100,
     ),
-    verb=_BENCHMARK,
+    verb={**_BENCHMARK, "runner": "learners.routing_weights"},
 )
 
 EVALUATION = _spec(
     "evaluation",
     "off-policy",
+    status="implemented",
     reads=(_OBSERVATION, "tessera.routing-weights.v1"),
     writes=(("tessera.evaluation.v1", "noun.eval_run", OUTPUTS),),
     trigger=_NEWEST,
@@ -126,14 +128,15 @@ EVALUATION = _spec(
         "the on-policy mean of the policy that ran",
         "coverage of the intervals, and false verdicts under continuous peeking",
         "simulated policies of known value",
-        250,
+        100,
     ),
-    verb=_BENCHMARK,
+    verb={**_BENCHMARK, "runner": "learners.evaluation"},
 )
 
 LESSONS = _spec(
     "lessons",
     "review-and-learn",
+    status="implemented",
     reads=("tessera.path-scorecard.v1", "tessera.routing-weights.v1", "tessera.evaluation.v1"),
     writes=(("tessera.lessons.v1", "noun.reflex_procedure", "learn.memory"),),
     trigger=_NEWEST,
@@ -143,9 +146,9 @@ LESSONS = _spec(
         "no lessons",
         "acceptance rate of runs with the lesson against runs from which a draw held it back",
         "off-policy estimates on draws of the dimension lesson",
-        250,
+        100,
     ),
-    verb=_BENCHMARK,
+    verb={**_BENCHMARK, "runner": "learners.lessons"},
 )
 
 PHRASING = _spec(

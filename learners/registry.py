@@ -18,6 +18,9 @@ GROUP = "tessera.learners"
 BUILT_IN = {
     "memory:minhash-lsh:v1": "learners.memory:LEARNER",
     "path_statistics:wilson-grouping:v1": "learners.path_statistics:LEARNER",
+    "routing_weights:beta-bandit:v1": "learners.routing_weights:LEARNER",
+    "evaluation:off-policy:v1": "learners.evaluation:LEARNER",
+    "lessons:review-and-learn:v1": "learners.lessons:LEARNER",
 }
 
 

@@ -5,10 +5,15 @@ what JCS cannot say (integers beyond ±(2^53 − 1), non-finite numbers, lone su
 total. Leaves out reading: that is the door's work.
 """
 
+import codecs
 import hashlib
 from typing import Any
 
 import rfc8785
+
+codecs.lookup(
+    "utf-16-be"
+)  # what rfc8785 sorts by: a codec is a file, and there may be no handle for it later
 
 _BLANKS = "\t\n\v\f\r "
 

@@ -6,6 +6,8 @@ answer carries a CORS header. Leaves out what the calls mean: ``calls`` and the 
 """
 
 import asyncio
+import contextlib
+import errno
 import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -19,7 +21,7 @@ from tessera.server.calls import CALLS, Call, Request
 from tessera.server.crew import Crew
 from tessera.server.routes import Routes
 from tessera.store import keys, permission
-from tessera.store.database import Session, Stale
+from tessera.store.database import Busy, Session, Stale
 from tessera.store.opening import Store
 
 Scope = MutableMapping[str, Any]
@@ -35,6 +37,7 @@ GRACE_SECONDS = 10.0
 MIN_RATE = 64 * 1024
 """Bytes a second; a body that stays slower is cut off."""
 _DRAIN_SECONDS = 2.0
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM})
 _PROMPT = 32 * 1024  # bytes of a body that is judged in less time than a transaction of its own takes
 _BEARER = re.compile(r"(?i:bearer) +([\x21-\x7e]+)")
 
@@ -60,9 +63,9 @@ class App:
             answer = await self._answer(scope, receive)
         except Problem as problem:
             answer = answers.of_problem(problem, close=_has_body(scope["headers"]))
-        except Exception:
+        except Exception as error:
             log.exception("a request failed")
-            answer = answers.of_problem(Problem("something went wrong inside the store", status=500))
+            answer = answers.of_problem(_failure(error))
         await _send(answer, receive, send)
 
     def close(self) -> None:
@@ -83,8 +86,13 @@ class App:
         call, names = self._routes.find("GET" if method == "HEAD" else method, path)
         limit = json_door.MAX_BULK if call.bulk else json_door.MAX_BODY
         body = await self._body(headers, receive, limit) if _has_body(headers) else b""
+        arguments = (call, names, headers, scope["query_string"], body)
+        if call.brief and len(body) <= _PROMPT:
+            # Done here: another thread would cost more than the work. Given away when it would have to wait.
+            with contextlib.suppress(Busy):
+                return self._perform(*arguments, wait=False)
         crew = self._writers if call.writes else self._readers
-        return await crew.run(self._perform, call, names, headers, scope["query_string"], body)
+        return await crew.run(self._perform, *arguments)
 
     def _check_host(self, headers: RawHeaders) -> None:
         named = [value for name, value in headers if name == b"host"]
@@ -120,9 +128,15 @@ class App:
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _perform(
-        self, call: Call, names: tuple[str, ...], headers: RawHeaders, query_string: bytes, body: bytes
+        self,
+        call: Call,
+        names: tuple[str, ...],
+        headers: RawHeaders,
+        query_string: bytes,
+        body: bytes,
+        wait: bool = True,
     ) -> Answer:
-        """Everything that needs the database or time, in a thread of a crew."""
+        """Everything that needs the database; Busy when it would have to wait for another and is not to."""
         try:
             database = self._store.database
             if call.writes and len(body) > _PROMPT:
@@ -131,7 +145,7 @@ class App:
                     request = self._admit(session, call, names, headers, query_string, body)
                 with database.write() as session:
                     return call.handler(session, request)
-            with database.write() if call.writes else database.read() as session:
+            with database.write(wait=wait) if call.writes else database.read() as session:
                 request = self._admit(session, call, names, headers, query_string, body)
                 return call.handler(session, request)
         except Stale:
@@ -168,6 +182,13 @@ class App:
 def create_app(store: Store, *, hosts: Sequence[str] = (), grace_seconds: float = GRACE_SECONDS) -> App:
     """The application over an open store; ``hosts`` are names beside loopback that it answers for."""
     return App(store, hosts=hosts, grace_seconds=grace_seconds)
+
+
+def _failure(error: Exception) -> Problem:
+    """What nobody foresaw: of ours, unless the machine has run out of something."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
+        return Unavailable("the machine has too little left of something at the moment; try again later")
+    return Problem("something went wrong inside the store", status=500)
 
 
 def _secret(headers: RawHeaders) -> str:

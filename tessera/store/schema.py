@@ -97,7 +97,7 @@ tasks = Table(
     _int("lease_expires_at", nullable=True),
     **_rowid,
 )
-# Covers the walk along a queue past unwanted kinds; SQLite asks for the state even so, hence it is in.
+# Covers the walk along a queue past kinds that are not wanted; SQLite asks for the state all the same.
 Index(
     "tasks_ready",
     tasks.c.queue,

@@ -73,3 +73,59 @@ def item() -> Callable[..., Item]:
 def frame() -> Callable[..., pl.DataFrame]:
     """Items as rows of the observations table."""
     return lambda *items: observations.frame(list(items))
+
+
+def attempt(number: int, **said: Any) -> Item:
+    """An attempt with as little said as a test of choices needs.
+
+    `ok`, `kind`, `template`, `phrasing`, `fence`, `lapsed`, `draws`, `private`, and the report's `shim`,
+    `method`, `harness`, `model` and `advice` (`model=None` declares that no model was used).
+    """
+    path = {name: said[name] for name in ("shim", "method") if name in said}
+    learning = {"path": path} if path else {}
+    learning |= {"advice": said["advice"]} if "advice" in said else {}
+    ok, fence = said.get("ok", True), said.get("fence", 1)
+    return make_item(
+        number,
+        report={
+            "harness": said.get("harness"),
+            "model": said.get("model"),
+            "model_reported": "model" in said,
+            "learning": learning or None,
+        },
+        brief={"template": said.get("template"), "phrasing": said.get("phrasing")},
+        kind=said.get("kind", "verb.summarize"),
+        private=said.get("private", False),
+        fence=fence,
+        lapsed=said.get("lapsed", 0),
+        retry=fence > 1,
+        draws=said.get("draws", []),
+        result="accepted" if ok else "failed",
+        state_after="succeeded" if ok else "queued",
+    )
+
+
+@pytest.fixture(scope="session")
+def observe() -> Callable[..., pl.DataFrame]:
+    """Attempts as rows of the observations table, cursors counting from `first`."""
+
+    def build(*said: Item, first: int = 1) -> pl.DataFrame:
+        return observations.frame([attempt(first + i, **one) for i, one in enumerate(said)])
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def draw() -> Callable[..., Item]:
+    """A draw of `arm` from `weights`, as an observation carries it."""
+
+    def build(dimension: str, arm: str, weights: dict[str, float]) -> Item:
+        return {
+            "dimension": dimension,
+            "arm": arm,
+            "propensity": weights[arm],
+            "arms": [{"arm": name, "weight": weight} for name, weight in weights.items()],
+            "policy": None,
+        }
+
+    return build

@@ -1,0 +1,49 @@
+"""Concurrent writers: their histories have a serial order, and nobody is told to wait by an error."""
+
+import threading
+import time
+
+from tests.faults.contention import contend
+from tests.faults.server import Server
+
+
+def test_histories_of_concurrent_cas_writers_have_a_serial_order(server: Server, name: str) -> None:
+    run = contend(server, seconds=2.5, prefix=name, seed=1)
+
+    assert run.faults() == []
+    counts = run.counts()
+    assert min(counts["written"], counts["conflict"], counts["read"]) > 20, counts
+
+
+def test_twenty_cas_writers_and_twenty_submitters_never_meet_an_error_but_conflict(
+    server: Server, name: str
+) -> None:
+    unexpected: list[str] = []
+    submitted: list[str] = []
+    end = time.monotonic() + 4.0
+    secret = server.key()
+
+    def submit_in_a_loop() -> None:
+        with server.caller(secret) as caller:
+            while time.monotonic() < end:
+                caller.enqueue(name, {"problem": "contended"})
+                task = caller.claim(name)
+                if task is None:
+                    continue
+                answer = caller.submit(task, output="done")
+                if answer.status_code in (200, 201):
+                    submitted.append(answer.json()["run_id"])
+                else:
+                    unexpected.append(f"{answer.status_code} {answer.text[:300]}")
+
+    submitters = [threading.Thread(target=submit_in_a_loop) for _ in range(20)]
+    for thread in submitters:
+        thread.start()
+    run = contend(server, seconds=end - time.monotonic(), writers=20, keys=10, prefix=name, seed=2)
+    for thread in submitters:
+        thread.join()
+
+    assert unexpected == []
+    assert run.faults() == []
+    with server.caller(secret) as caller:
+        assert sorted(item["run_id"] for item in caller.walk(name)) == sorted(submitted)
