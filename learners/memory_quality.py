@@ -6,7 +6,7 @@ category's rate beside the recalled runs'. Leaves out reading the lake, and the 
 matches it is given.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -136,7 +136,9 @@ def _pair(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[float, float, b
     return exact, fingerprints.similarity(a, b), shared
 
 
-def _binned(pairs: Iterable[tuple[float, float, bool]], category: str) -> list[dict[str, Any]]:
+def _binned(pairs: Sequence[tuple[float, float, bool]], category: str) -> list[dict[str, Any]]:
+    if not pairs:
+        return []
     exact, estimated, shared = (np.array(column, float) for column in zip(*pairs, strict=True))
     found = []
     for low, high in pairwise(_BINS):
