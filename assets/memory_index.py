@@ -160,6 +160,9 @@ def index_scope(
         replaced = 0 if state is None else int(state["version"])
         if not prepared.run.restart:
             memory_entries.append(lake, prepared.run.scope.queue, passed.outcome.nouns, head, replaced)
+        if seen.frame.height < LEARNER.spec["budget"]["observations"]:  # the lake has no more for now
+            record = {**head, "body": passed.outcome.nouns[-1].body}
+            return Indexed(prepared, record, rounds, added)
     raise dg.Failure(f"{NAME}: the index of {entry['queue']} was still behind after {_MOST_ROUNDS} runs")
 
 
