@@ -105,22 +105,28 @@ def _refused(attempt: Attempt, found: list[str]) -> Operation:
 
 
 def contend(
-    server: Server, *, seconds: float, writers: int = 8, keys: int = 4, prefix: str, seed: int
+    *servers: Server, seconds: float, writers: int = 8, keys: int = 4, prefix: str, seed: int
 ) -> Contention:
-    """Let ``writers`` threads write and read for ``seconds`` and read back what the store holds."""
+    """Let ``writers`` threads write and read for ``seconds`` and read back what the store holds.
+
+    With several servers, which are of one store, the writers spread over them.
+    """
     run = Contention()
     stop = time.monotonic() + seconds
     names = [f"{prefix}.k{number}" for number in range(keys)]
-    secret = server.key()
+    secret = servers[0].key()
     threads = [
-        threading.Thread(target=_writer, args=(run, server, secret, names, f"{prefix}.{n}", seed + n, stop))
+        threading.Thread(
+            target=_writer,
+            args=(run, servers[n % len(servers)], secret, names, f"{prefix}.{n}", seed + n, stop),
+        )
         for n in range(writers)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    with server.caller(secret) as caller:
+    with servers[0].caller(secret) as caller:
         for name in names:
             run.chains[name] = _chain(caller, name)
     return run

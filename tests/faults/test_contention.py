@@ -1,5 +1,6 @@
 """Concurrent writers: their histories have a serial order, and nobody is told to wait by an error."""
 
+import sqlite3
 import threading
 import time
 
@@ -13,6 +14,34 @@ def test_histories_of_concurrent_cas_writers_have_a_serial_order(server: Server,
     assert run.faults() == []
     counts = run.counts()
     assert min(counts["written"], counts["conflict"], counts["read"]) > 20, counts
+
+
+def test_two_servers_on_one_home_are_one_store(server: Server, name: str) -> None:
+    with Server(server.home) as second:
+        run = contend(server, second, seconds=2.0, prefix=name, seed=3)
+
+    assert run.faults() == []
+    assert run.counts()["written"] > 20
+
+
+def test_a_writer_waits_for_another_process_and_readers_do_not(server: Server, name: str) -> None:
+    held = sqlite3.connect(server.home / "tessera.db", isolation_level=None, check_same_thread=False)
+    held.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(1.0, held.execute, ["ROLLBACK"])
+    with server.caller(server.admin_secret) as writer, server.caller(server.admin_secret) as reader:
+        release.start()
+        waiting = threading.Thread(target=writer.enqueue, args=(name, {}))
+        waiting.start()
+        read = reader.get("/v1/queues")
+        still_waiting = waiting.is_alive()
+        waiting.join()
+        release.join()
+        claimed = reader.claim(name)
+    held.close()
+
+    assert read.status_code == 200
+    assert still_waiting
+    assert claimed is not None
 
 
 def test_twenty_cas_writers_and_twenty_submitters_never_meet_an_error_but_conflict(

@@ -29,7 +29,7 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = 20
+EXAMPLES = 12
 
 
 @pytest.fixture(scope="module")
