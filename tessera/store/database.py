@@ -45,6 +45,11 @@ class Session(ABC):
     def __init__(self, now: int) -> None:
         self.now = now
 
+    @property
+    @abstractmethod
+    def rows_written(self) -> int:
+        """Table rows inserted, changed or deleted so far."""
+
     @abstractmethod
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
         """All rows of a query."""
@@ -93,6 +98,10 @@ class Database(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close every connection."""
+
+    @abstractmethod
+    def sizes(self) -> tuple[int, int | None]:
+        """Bytes of the tables and indexes, and of the write-ahead log where it belongs to the store alone."""
 
     @property
     @abstractmethod

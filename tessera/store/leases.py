@@ -170,9 +170,7 @@ def _offers(session: Session, caller: Caller, queue: str, kinds: tuple[str, ...]
         patient = True
 
 
-def _candidates(
-    session: Session, caller: Caller, queue: str, kinds: tuple[str, ...] | None
-) -> Iterator[int]:
+def _candidates(session: Session, caller: Caller, queue: str, kinds: tuple[str, ...] | None) -> Iterator[int]:
     """Numbers of tasks that look open, in the order of offering."""
     count = None if kinds is None else len(kinds)
     values: dict[str, Any] = {f"kind_{n}": kind for n, kind in enumerate(kinds or ())}

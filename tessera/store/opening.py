@@ -8,7 +8,7 @@ import contextlib
 import os
 import secrets
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import bindparam, select, text
@@ -34,11 +34,14 @@ EXECUTIONS = "executions"
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """An open store: its database, its identity, and where a new admin secret was left, if one was made."""
+    """An open store: its database, its identity, the secret that its draws are thrown by, and where a new
+    admin secret was left, if one was made.
+    """
 
     database: Database
     store_id: str
     new_admin_key: Path | None
+    draw_secret: bytes = field(repr=False)
 
 
 def open_store(home: Path, database_url: str | None = None, *, clock: clock.Clock = clock.now) -> Store:
@@ -55,11 +58,11 @@ def open_store(home: Path, database_url: str | None = None, *, clock: clock.Cloc
         raise SettingsError(f"cannot use {home} as the store's home: {error.strerror}") from None
     database = _sqlite(home / FILE, clock) if database_url is None else _postgresql(database_url, clock)
     try:
-        store_id, made = settled(lambda: _begun(database, home))
+        store_id, draw_secret, made = settled(lambda: _begun(database, home))
     except BaseException:
         database.close()
         raise
-    return Store(database, store_id, made)
+    return Store(database, store_id, made, draw_secret)
 
 
 def _sqlite(path: Path, clock: clock.Clock) -> Database:
@@ -93,17 +96,20 @@ def _postgresql(url: str, clock: clock.Clock) -> Database:
         engine.dispose()
 
 
-def _begun(database: Database, home: Path) -> tuple[str, Path | None]:
-    """The identity, and where a new admin secret is, if the store had no key. The first to write the identity
-    makes the key: another who begins at once waits for its commit there, and then finds both.
+def _begun(database: Database, home: Path) -> tuple[str, bytes, Path | None]:
+    """The identity, the draws' secret, and where a new admin secret is, if the store had no key.
+
+    The first to write the identity makes the rest: another who begins at once waits for its commit there, and
+    then finds all.
     """
     with database.write() as session:
         store_id = _identity(session)
+        draw_secret = _draw_secret(session)
         made = None
         if session.row(_ANY_KEY) is None:
             made = home / "admin.key"
             keys.add(session, _admin_grant(), _admin_secret(made))
-    return store_id, made
+    return store_id, draw_secret, made
 
 
 def _identity(session: Session) -> str:
@@ -114,6 +120,16 @@ def _identity(session: Session) -> str:
     session.change(_ADD_META, name="store_id", value=store_id)
     session.change(_ADD_COUNTER, name=EXECUTIONS, value=0)
     return store_id
+
+
+def _draw_secret(session: Session) -> bytes:
+    """256 random bits, made once for a database and never changed: old draws can be thrown again."""
+    found = session.row(_META, name="draw_secret")
+    if found is not None:
+        return bytes.fromhex(found[0])
+    secret = secrets.token_bytes(32)
+    session.change(_ADD_META, name="draw_secret", value=secret.hex())
+    return secret
 
 
 def _admin_grant() -> Grant:

@@ -18,6 +18,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
+from sqlalchemy import text
 
 from tessera.errors import SettingsError, Unavailable
 from tessera.store import clock, database
@@ -43,14 +44,27 @@ SET jit = off
 """
 
 
+_SIZE = Statement(
+    text(
+        "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+        "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+    )
+)
+
+
 class PostgresSession(Session):
     """One transaction on a connection."""
 
-    __slots__ = ("_cursor",)
+    __slots__ = ("_cursor", "_written")
 
     def __init__(self, cursor: "psycopg.Cursor[Any]", now: int) -> None:
         super().__init__(now)
         self._cursor = cursor
+        self._written = 0
+
+    @property
+    def rows_written(self) -> int:
+        return self._written
 
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
         self._execute(statement, values)
@@ -82,16 +96,19 @@ class PostgresSession(Session):
     def insert_all(self, statement: Statement, rows: list[dict[str, Any]]) -> None:
         if rows:
             self._execute_all(statement, rows, returning=False)
+            self._written += len(rows)
 
     def _execute(self, statement: Statement, values: dict[str, Any]) -> None:
-        text, constants = statement.on(POSTGRESQL)
-        self._cursor.execute(text, {**constants, **values} if constants else values, prepare=True)
+        sql, constants = statement.on(POSTGRESQL)
+        self._cursor.execute(sql, {**constants, **values} if constants else values, prepare=True)
+        if not sql.startswith("SELECT"):
+            self._written += self._cursor.rowcount
 
     def _execute_all(self, statement: Statement, values: list[dict[str, Any]], *, returning: bool) -> None:
         """All of them sent before the first answer is waited for."""
-        text, constants = statement.on(POSTGRESQL)
+        sql, constants = statement.on(POSTGRESQL)
         self._cursor.executemany(
-            text, [{**constants, **each} for each in values] if constants else values, returning=returning
+            sql, [{**constants, **each} for each in values] if constants else values, returning=returning
         )
 
 
@@ -118,6 +135,11 @@ class PostgresDatabase(Database):
 
     def read(self) -> "Transaction":
         return Transaction(self, _READING)
+
+    def sizes(self) -> tuple[int, None]:
+        with self.read() as session:
+            ((size,),) = session.rows(_SIZE)
+        return int(size), None
 
     def now(self) -> int:
         """The store's time, milliseconds."""

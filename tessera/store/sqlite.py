@@ -20,11 +20,16 @@ from tessera.store.statements import SQLITE, Statement
 class SqliteSession(Session):
     """One transaction on a connection."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_before", "_connection")
 
     def __init__(self, connection: sqlite3.Connection, now: int) -> None:
         super().__init__(now)
         self._connection = connection
+        self._before = connection.total_changes
+
+    @property
+    def rows_written(self) -> int:
+        return self._connection.total_changes - self._before
 
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
         return self._execute(statement, values).fetchall()
@@ -88,6 +93,10 @@ class SqliteDatabase(Database):
     @property
     def place(self) -> str:
         return str(self._path)
+
+    def sizes(self) -> tuple[int, int]:
+        log = self._path.with_name(self._path.name + "-wal")
+        return self._path.stat().st_size, log.stat().st_size if log.exists() else 0
 
     def write(self, *, wait: bool = True, snapshot: bool = False) -> "Write":
         return Write(self, wait)  # a snapshot always: nobody else writes meanwhile
