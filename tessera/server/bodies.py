@@ -2,6 +2,7 @@
 here.
 """
 
+import math
 from typing import Any
 
 from tessera import observations, reports
@@ -17,9 +18,12 @@ from tessera.server.shapes import (
     Nullable,
     Object,
     Text,
+    Weight,
     Whole,
 )
+from tessera.store.draws import DIMENSIONS, MAX_ARMS
 from tessera.store.permission import SCOPES, VISIBILITIES
+from tessera.store.recall import MAX_LIMIT
 
 MAX_SAFE = 2**53 - 1
 _NAME = "[A-Za-z0-9._-]{1,64}"
@@ -83,6 +87,49 @@ SUBMIT = Fields(
     optional=("output", "failure", "execution_report", "idempotency_key"),
 )
 NOTHING = Fields({})
+
+
+class _Arms:
+    """Distinct arms whose weights sum to 1; the sum is judged only when each arm is right."""
+
+    def __init__(self) -> None:
+        self._items = Items(Fields({"arm": Text(128), "weight": Weight()}), MAX_ARMS, least=1)
+
+    def check(self, value: Any, path: str, faults: list[Fault]) -> Any:
+        before = len(faults)
+        arms = self._items.check(value, path, faults)
+        if len(faults) > before:
+            return arms
+        seen: set[str] = set()
+        for n, arm in enumerate(arms):
+            if arm["arm"] in seen:
+                faults.append(Fault(f"{path}[{n}].arm", "must not stand twice"))
+            seen.add(arm["arm"])
+        if not abs(math.fsum(arm["weight"] for arm in arms) - 1.0) <= 1e-9:
+            faults.append(Fault(path, "must have weights that sum to 1 within 1e-9"))
+        return arms
+
+    def schema(self) -> dict[str, Any]:
+        return {
+            **self._items.schema(),
+            "description": "Distinct alternatives; their weights sum to 1 within 1e-9.",
+        }
+
+
+DRAW = Fields(
+    {"fence": FENCE, "dimension": Choice(DIMENSIONS), "arms": _Arms(), "policy": PIN},
+    optional=("policy",),
+)
+RECALL = Fields(
+    {
+        "queue": NAME,
+        "kind": KIND,
+        "brief": Object(),
+        "input_digest": Text(64, pattern="[0-9a-f]{64}", message="must be 64 hex digits, lowercase"),
+        "limit": Whole(1, MAX_LIMIT),
+    },
+    optional=("input_digest", "limit"),
+)
 
 
 def _attempt_faults(attempt: Any, path: str) -> list[Fault]:

@@ -14,11 +14,13 @@ from tessera.server.answers import Answer
 from tessera.server.queries import Query
 from tessera.server.shapes import Shape
 from tessera.store import (
+    draws,
     executions,
     imports,
     keys,
     leases,
     permission,
+    recall,
     record_lists,
     records,
     submissions,
@@ -89,6 +91,11 @@ def _heartbeat(session: Session, request: Request) -> Answer:
     return answers.of(leases.heartbeat(session, request.caller, request.path[0], request.body))
 
 
+def _draw(session: Session, request: Request) -> Answer:
+    secret = request.store.draw_secret
+    return answers.of(draws.draw(session, request.caller, request.path[0], request.body, secret))
+
+
 def _submit(session: Session, request: Request) -> Answer:
     return answers.of_bytes(submissions.submit(session, request.caller, request.path[0], request.body))
 
@@ -124,6 +131,15 @@ def _pending(session: Session, request: Request) -> Answer:
 
 def _execution(session: Session, request: Request) -> Answer:
     return answers.of_bytes(executions.get(session, request.caller, request.path[0]))
+
+
+def _recall(session: Session, request: Request) -> Answer:
+    return answers.of(recall.recall(session, request.caller, request.body))
+
+
+def _draws(session: Session, request: Request) -> Answer:
+    after, limit = request.query["after"], request.query["limit"]
+    return answers.of(draws.page(session, request.caller, after, limit, request.store.draw_secret))
 
 
 def _import(session: Session, request: Request) -> Answer:
@@ -223,6 +239,16 @@ CALLS: tuple[Call, ...] = (
     ),
     Call(
         "POST",
+        "/v1/tasks/{task_id}/draw",
+        "Let the store throw the coin among alternatives; the draw stands until a submit",
+        "work",
+        _draw,
+        body=bodies.DRAW,
+        writes=True,
+        answers={200: "The arm drawn and its propensity"},
+    ),
+    Call(
+        "POST",
         "/v1/tasks/{task_id}/submit",
         "Submit how a claimed task went; the report and its learning block are optional",
         "work",
@@ -262,6 +288,15 @@ CALLS: tuple[Call, ...] = (
     ),
     Call(
         "POST",
+        "/v1/executions/recall",
+        "Runs of the same input, then of the same shape, then alike in words: evidence, never permission",
+        "read",
+        _recall,
+        body=bodies.RECALL,
+        answers={200: "The matches, closest way first"},
+    ),
+    Call(
+        "POST",
         "/v1/executions/import",
         "Import past attempts; safe to repeat",
         "admin",
@@ -271,6 +306,14 @@ CALLS: tuple[Call, ...] = (
         bulk=True,
     ),
     Call("GET", "/v1/executions/{run_id}", "One execution whole", "read", _execution),
+    Call(
+        "GET",
+        "/v1/draws",
+        "Recorded draws, each beside the coin thrown again",
+        "admin",
+        _draws,
+        query=queries.DRAWS,
+    ),
     Call(
         "GET",
         "/v1/queues",
