@@ -191,9 +191,10 @@ def standing(run: Run, target: str) -> list[dict[str, Any]]:
     """The entries of a target before the step: none when the run starts anew."""
     if run.restart:
         return []
-    read = [*run.records, *([run.state] if run.state else [])]
+    if run.state is not None and run.state["body"]["target"] == target:
+        return list(run.state["body"]["entries"])
     key = key_of(run.scope, target)
-    found = [record for record in read if (record["store"], record["key"]) == (STORE, key)]
+    found = [record for record in run.records if (record["store"], record["key"]) == (STORE, key)]
     return list(found[-1]["body"]["entries"]) if found else []
 
 
