@@ -175,7 +175,9 @@ def _well_formed(record: Mapping[str, Any]) -> None:
         fractions = [body["epsilon"]]
         if body.get("baseline") is not None:
             fractions.append(body["baseline"]["share"])
-        named = {(one["category"], arm["arm"]): arm["score"] for one in body["categories"] for arm in one["arms"]}
+        named = {
+            (one["category"], arm["arm"]): arm["score"] for one in body["categories"] for arm in one["arms"]
+        }
         scores = [*named.values()]
         body["options"].get("by")
     except (KeyError, TypeError, AttributeError):
