@@ -154,7 +154,9 @@ class Lessons:
         evident = LessonProposer(sources(run), before[TARGET])
         return self.step(run, evident, LessonMemory(memory, evident.lessons)), memory, evident
 
-    def step(self, run: Run, evident: LessonProposer, memory: Memory) -> LearnOutcome:
+    def step(
+        self, run: Run, evident: LessonProposer, memory: Memory, summary: str | None = None
+    ) -> LearnOutcome:
         """Review and learn from what the evidence carries, by the proposer and the gate of the options."""
         proposer, gate = run.options.get("proposer", EVIDENCE), run.options.get("gate", SCORE)
         for kind, named, known, given in (
@@ -164,9 +166,10 @@ class Lessons:
             if named != known and given is None:
                 raise LearnerError(f"the {kind} {named!r} of the options is not at hand here")
         threshold = run.options.get("threshold", DEFAULT_THRESHOLD)
-        others = evident.told() if self._proposer else evident.summary()
+        if summary is None:
+            summary = evident.told() if self._proposer else evident.summary()
         return review_and_learn(
-            others, self._proposer or evident, self._gate or score_threshold_gate(threshold), memory
+            summary, self._proposer or evident, self._gate or score_threshold_gate(threshold), memory
         )
 
 
