@@ -9,11 +9,9 @@ import asyncio
 import contextlib
 import errno
 import logging
-import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tessera import json_door
 from tessera.errors import (
@@ -23,26 +21,22 @@ from tessera.errors import (
     Misdirected,
     Problem,
     TooLarge,
-    Unauthorized,
     Unavailable,
 )
 from tessera.server import answers, openapi
 from tessera.server.answers import Answer
 from tessera.server.calls import CALLS
 from tessera.server.crew import Crew
+from tessera.server.headers import RawHeaders, declared_size, has_body, host, secret, without_port
 from tessera.server.mcp_http import PATH as MCP_PATH
 from tessera.server.mcp_http import McpDoor
 from tessera.server.metrics import UNMATCHED, Metrics
 from tessera.server.requests import Call, Request
 from tessera.server.routes import MethodNotAllowed, Routes
+from tessera.server.sending import Receive, Scope, Send, send_answer
 from tessera.store import keys, permission
 from tessera.store.database import Busy, Session, Stale
 from tessera.store.opening import Store
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-RawHeaders = Sequence[tuple[bytes, bytes]]
 
 log = logging.getLogger("tessera.server")
 
@@ -51,10 +45,8 @@ GRACE_SECONDS = 10.0
 """How long a body may take, beside the time its bytes take at MIN_RATE."""
 MIN_RATE = 64 * 1024
 """Bytes a second; a body that stays slower is cut off."""
-_DRAIN_SECONDS = 2.0
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM})
 _PROMPT = 32 * 1024  # bytes of a body that is judged in less time than a transaction of its own takes
-_BEARER = re.compile(r"(?i:bearer) +([\x21-\x7e]+)")
 
 
 SLOW_SECONDS = 1.0
@@ -96,12 +88,12 @@ class App:
         try:
             answer = await self._answer(scope, receive, told)
         except Problem as problem:
-            answer = answers.of_problem(problem, close=self._closing or _has_body(scope["headers"]))
+            answer = answers.of_problem(problem, close=self._closing or has_body(scope["headers"]))
         except Exception as error:
             log.exception("a request failed")
             answer = answers.of_problem(_failure(error))
         self._tell(told, answer)
-        await _send(answer, receive, send)
+        await send_answer(answer, receive, send)
 
     async def end(self) -> None:
         """End what runs on the event loop; after the last request, before ``close``."""
@@ -148,7 +140,7 @@ class App:
         call, names = self._routes.find("GET" if method == "HEAD" else method, path)
         told.route = call.path
         limit = json_door.MAX_BULK if call.bulk else json_door.MAX_BODY
-        body = await self._body(limit, call.scope, headers, receive) if _has_body(headers) else b""
+        body = await self._body(limit, call.scope, headers, receive) if has_body(headers) else b""
         return await self._dispatch(call, names, headers, scope["query_string"], body, told)
 
     async def _mcp_message(self, scope: Scope, receive: Receive, told: Told) -> Answer:
@@ -157,7 +149,7 @@ class App:
         if scope["method"] != "POST":
             raise MethodNotAllowed("this path takes POST", extra={"allow": "POST"})
         for name, value in headers:
-            if name == b"origin" and _host(value.lower().partition(b"://")[2]) not in self._hosts:
+            if name == b"origin" and without_port(value.lower().partition(b"://")[2]) not in self._hosts:
                 raise Forbidden("a page of another origin may not call")
         body = await self._body(json_door.MAX_BODY, None, headers, receive)
         await self._readers.run(self._authenticate, headers, told)
@@ -200,14 +192,12 @@ class App:
         return await crew.run(self._perform, *arguments)
 
     def _check_host(self, headers: RawHeaders) -> None:
-        named = [value for name, value in headers if name == b"host"]
-        host = _host(named[0].lower()) if len(named) == 1 else b""
-        if host not in self._hosts:
+        if host(headers) not in self._hosts:
             raise Misdirected("this server does not answer for that Host")
 
     async def _body(self, limit: int, needed: str | None, headers: RawHeaders, receive: Receive) -> bytes:
         """The body, within its size and time; a large one is kept only for a key with the scope needed."""
-        declared = _declared(headers)
+        declared = declared_size(headers)
         if declared is not None and declared > limit:
             raise TooLarge(f"the body is over {limit} bytes")
         loop = asyncio.get_running_loop()
@@ -333,64 +323,7 @@ def _failure(error: Exception) -> Problem:
 
 def _caller(session: Session, needed: str | None, headers: RawHeaders) -> permission.Caller:
     """The key that asks, if it has the scope that is needed."""
-    caller = keys.authenticate(session, _secret(headers))
+    caller = keys.authenticate(session, secret(headers))
     if needed is not None:
         permission.require_scope(caller, needed)
     return caller
-
-
-def _secret(headers: RawHeaders) -> str:
-    given = [value for name, value in headers if name == b"authorization"]
-    found = _BEARER.fullmatch(given[0].decode("latin-1")) if len(given) == 1 else None
-    if found is None:
-        raise Unauthorized(keys.REFUSED)
-    return found[1]
-
-
-def _host(value: bytes) -> bytes:
-    """The host of ``host:port``; empty for what is none."""
-    name, separator, port = value.rpartition(b":")
-    if separator and not value.endswith(b"]"):
-        return name if port.isdigit() or not port else b""
-    return value
-
-
-def _has_body(headers: RawHeaders) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        for name, value in headers
-    )
-
-
-def _declared(headers: RawHeaders) -> int | None:
-    for name, value in headers:
-        if name == b"content-length" and value.isdigit():
-            return int(value) if len(value) < 20 else 2**63
-    return None
-
-
-async def _send(answer: Answer, receive: Receive, send: Send) -> None:
-    headers = list(answer.headers)
-    if answer.status not in (204, 304):
-        headers.append((b"content-length", str(len(answer.body)).encode()))
-    if answer.close:
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    if answer.close:
-        await send({"type": "http.response.body", "body": answer.body, "more_body": True})
-        await _drain(receive)
-        await send({"type": "http.response.body", "body": b""})
-    else:
-        await send({"type": "http.response.body", "body": answer.body})
-
-
-async def _drain(receive: Receive) -> None:
-    """Let what is still being sent pass by for a moment: closing at once would take the answer away."""
-    try:
-        async with asyncio.timeout(_DRAIN_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    return
-    except TimeoutError:
-        return
