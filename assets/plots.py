@@ -1,17 +1,17 @@
 """Plots for a materialization's metadata: small pictures, drawn without a browser or the network.
 
-Promises a bounded size and no figure that is not in the noun: unknown is left out, never drawn as 0.
+Promises a bounded size and no figure that is not in the noun: unknown is left out, never drawn as 0. The
+drawing library is loaded only when something is drawn: it takes as long to load as a command to run.
 """
 
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
 import polars as pl
-import vl_convert
 
 MOST_GROUPS = 20
+MOST_ARMS = 40
 LARGEST_PNG = 200_000
 _LABEL = 60
 
@@ -27,6 +27,8 @@ def label(dimensions: Mapping[str, str | None]) -> str:
 
 def intervals(groups: Sequence[Mapping[str, Any]], title: str) -> bytes:
     """A PNG of acceptance rates with their 95% intervals, the groups with most attempts first."""
+    import altair as alt
+
     shown = [group for group in groups if group["attempts"]][:MOST_GROUPS]
     rows = pl.DataFrame(
         {
@@ -42,9 +44,8 @@ def intervals(groups: Sequence[Mapping[str, Any]], title: str) -> bytes:
         },
         schema_overrides={"rate": pl.Float64, "low": pl.Float64, "high": pl.Float64},
     )
-    order = alt.EncodingSortField(field="position", order="ascending")
     base = alt.Chart(alt.InlineData(values=rows.to_dicts())).encode(
-        y=alt.Y("group:N", sort=order, title=None, axis=alt.Axis(labelLimit=420)),
+        y=_rows_in_order("group"),
         color=alt.Color(
             "sample:N",
             title=None,
@@ -58,11 +59,98 @@ def intervals(groups: Sequence[Mapping[str, Any]], title: str) -> bytes:
     )
     points = base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("rate:Q", scale=scale))
     chart = (lines + points).properties(title=title, width=420, height=alt.Step(18))
+    return png(chart)
+
+
+def posteriors(categories: Sequence[Mapping[str, Any]], title: str) -> bytes:
+    """A PNG of routing weights: each arm's posterior mean with its 95% interval, and its weight."""
+    import altair as alt
+
+    rows: list[dict[str, Any]] = []
+    for category in categories:
+        for arm in category["arms"]:
+            if len(rows) < MOST_ARMS:
+                dimensions = {"category": category["category"], "arm": arm["arm"]}
+                rows.append(
+                    {
+                        "position": len(rows),
+                        "arm": f"{len(rows) + 1}. {label(dimensions)} ({arm['attempts']})",
+                        "low": arm["interval_low"],
+                        "high": arm["interval_high"],
+                        **{name: arm[name] for name in ("mean", "weight")},
+                    }
+                )
+    base = alt.Chart(alt.InlineData(values=rows)).encode(y=_rows_in_order("arm"))
+    x = alt.Scale(domain=[0, 1])
+    colour = alt.Scale(domain=["posterior, 95%", "weight"], range=["#1f6feb", "#d1570a"])
+    legend = alt.Legend(orient="bottom")
+
+    def kind(name: str) -> Any:
+        return alt.Color("kind:N", title=None, scale=colour, legend=legend), f"'{name}'"
+
+    (posterior, is_posterior), (weight, is_weight) = kind("posterior, 95%"), kind("weight")
+    of_posterior = base.transform_calculate(kind=is_posterior)
+    lines = of_posterior.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", scale=x, title="acceptance, and share of the work"), x2="high:Q", color=posterior
+    )
+    means = of_posterior.mark_point(filled=True, size=60, opacity=1).encode(
+        x=alt.X("mean:Q", scale=x), color=posterior
+    )
+    of_weight = base.transform_calculate(kind=is_weight)
+    weights = of_weight.mark_tick(thickness=3, size=14).encode(x=alt.X("weight:Q", scale=x), color=weight)
+    return png((lines + means + weights).properties(title=title, width=420, height=alt.Step(18)))
+
+
+def estimates(spans: Sequence[tuple[str, str, Mapping[str, Any]]], title: str) -> bytes:
+    """A PNG of estimates with their intervals; each is a name, a kind and ``{estimate, low, high}``."""
+    import altair as alt
+
+    rows = [
+        {"position": place, "estimate": name, "kind": kind, "value": one.get("estimate")}
+        | {end: one[end] for end in ("low", "high")}
+        for place, (name, kind, one) in enumerate(spans)
+        if one["low"] is not None
+    ]
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        y=_rows_in_order("estimate"),
+        color=alt.Color("kind:N", title=None, legend=alt.Legend(orient="bottom")),
+    )
+    lines = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", title="acceptance, with its interval"), x2="high:Q"
+    )
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(x="value:Q")
+    zero = alt.Chart(alt.InlineData(values=[{"at": 0}])).mark_rule(strokeDash=[4, 4]).encode(x="at:Q")
+    return png((zero + lines + points).properties(title=title, width=420, height=alt.Step(18)))
+
+
+def bars(values: Sequence[tuple[str, float]], what: str, amount: str) -> bytes:
+    """A PNG with one bar a value, in their order."""
+    import altair as alt
+
+    rows = [{"position": place, what: name, amount: value} for place, (name, value) in enumerate(values)]
+    order = alt.EncodingSortField(field="position", order="ascending")
+    chart = alt.Chart(alt.InlineData(values=rows)).mark_bar(color="#1f6feb")
+    axes = chart.encode(x=alt.X(f"{what}:N", sort=order), y=alt.Y(f"{amount}:Q"))
+    return png(axes.properties(width=420, height=160))
+
+
+def _rows_in_order(name: str) -> Any:
+    """The vertical axis: one line a row, in the order of ``position``."""
+    import altair as alt
+
+    order = alt.EncodingSortField(field="position", order="ascending")
+    return alt.Y(f"{name}:N", sort=order, title=None, axis=alt.Axis(labelLimit=420))
+
+
+def png(chart: Any) -> bytes:
+    """An altair chart as a PNG."""
+    import vl_convert
+
     return bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=1))
 
 
-def inline(png: bytes, description: str) -> str:
+def inline(picture: bytes, description: str) -> str:
     """A PNG as an image in markdown, or a sentence instead of one that would be too large to keep."""
-    if len(png) > LARGEST_PNG:
-        return f"The plot of {description} is {len(png)} bytes and was left out."
-    return f"![{description}](data:image/png;base64,{base64.b64encode(png).decode()})"
+    if len(picture) > LARGEST_PNG:
+        return f"The plot of {description} is {len(picture)} bytes and was left out."
+    return f"![{description}](data:image/png;base64,{base64.b64encode(picture).decode()})"

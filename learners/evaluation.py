@@ -28,10 +28,11 @@ from learners.contract import (
 )
 from learners.evaluation_checks import CHECKS
 from learners.off_policy import ERROR, Floats, alpha_of, compared, supported
-from learners.policies import ALL, Rows, all_mass_to, mass, rows_of
+from learners.policies import Rows, all_mass_to, mass, rows_of
 from learners.statistics import runs_sha256
 from learners.wilson import wilson
 from schemas.evaluation import BODY_SCHEMA, CATEGORY, LESSON, MAX_CITED, options_faults
+from tessera.advice.lesson_texts import ALL
 from tessera.canonical import utf16_key
 from tessera.errors import Fault
 
@@ -68,12 +69,17 @@ class Evaluation:
         return Reading(last=int(run.options.get("last", 1_000_000)), columns=tuple(sorted(columns)))
 
     def wanted(self, run: Run) -> Sequence[Wanted]:
-        """The newest noun that may be judged, and the pinned versions of candidate and standing."""
+        """The newest noun that may be judged, the pinned versions of candidate and standing, and of lessons
+        the nouns that the run writes again.
+        """
         state = candidates.previous(run) or {}
         pinned = [state[who] for who in ("candidate", "standing") if state.get(who)]
+        store, key = self.state_key(run.scope, run.options)
+        again = [Wanted(store, prefix=f"{key}:")] if run.options["dimension"] == LESSON else []
         return [
             *(Wanted(store, key) for store, key in candidates.nouns_of(run)),
             *(Wanted(cited["store"], cited["key"], cited["version"]) for cited in pinned),
+            *again,
         ]
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:

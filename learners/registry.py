@@ -16,6 +16,7 @@ from tessera.errors import Fault
 GROUP = "tessera.learners"
 
 BUILT_IN = {
+    "memory:minhash-lsh:v1": "learners.memory:LEARNER",
     "path_statistics:wilson-grouping:v1": "learners.path_statistics:LEARNER",
     "routing_weights:beta-bandit:v1": "learners.routing_weights:LEARNER",
     "evaluation:off-policy:v1": "learners.evaluation:LEARNER",
@@ -68,7 +69,11 @@ def entry_faults(entries: Mapping[int, Mapping[str, Any]], root: str = "body.ent
         if entry["mode"] == "off":
             continue
         path = f"{root}[{position}]"
-        learner = load(entry["spec"])
+        try:
+            learner = load(entry["spec"])
+        except UnknownLearner as error:
+            faults.append(Fault(f"{path}.spec", f"cannot run: {error}"))
+            continue
         refused = learner.option_faults(entry["options"], f"{path}.options")
         faults += refused
         if refused:

@@ -128,18 +128,19 @@ def _run_all(
         return []
     from assets.lake import Lake
     from assets.pull import watcher
-    from pipelines import history, instance
+    from pipelines import history, instance, processes
     from pipelines.definitions import definitions
 
-    lake = Lake(settings.lake)
+    lake, home = Lake(settings.lake), settings.dagster_home
     job = definitions({"store": client, "lake": lake}).resolve_job_def(job_name)
     outcomes = []
-    with instance.instance(settings.dagster_home) as dagster:
+    with instance.instance(home) as dagster, processes.alive(home) as process:
+        processes.end_orphans(dagster, home)
         history.add_queues(dagster, names)
         for name in names:
             with _progress(name) as progress:
                 token = watcher.set(progress)
-                outcome = history.run(job, dagster, name)
+                outcome = history.run(job, dagster, name, process)
                 watcher.reset(token)
             outcomes.append(outcome.document())
             if not as_json:
@@ -175,10 +176,10 @@ def _tell(outcome: dict[str, Any]) -> None:
         parts.append(f"{pulled['rows_added']} new runs ({pulled['rows']} in the lake, lag {pulled['lag']})")
         if pulled["quarantined"]:
             parts.append(f"{pulled['quarantined']} in quarantine")
-    learned = [asset for asset in made if asset != "observations"]
+    learned = [asset for asset in made if asset not in ("observations", "fingerprints")]
     parts += [f"{asset} at {made[asset].get('record', 'the lake')}" for asset in learned]
     if outcome["job"] == "workspace" and outcome["error"] is None and not learned:
-        parts.append("no learner is configured for it: observations only")
+        parts.append("no learner is configured for it: observations and fingerprints only")
     if parts:
         out.print(f"{name}: {', '.join(parts)}", soft_wrap=True)
     if outcome["error"] is not None:

@@ -64,7 +64,7 @@ def commands() -> dict[str, Any]:
 def named_command(line: str) -> tuple[str, list[str]] | None:
     """The program's command that a line of code calls, and the options it is called with."""
     words = line.strip().removeprefix(".venv/bin/").split()
-    if len(words) < 2 or words[0] not in PROGRAMS or not words[1].isalpha():
+    if len(words) < 2 or words[0] not in PROGRAMS or not words[1].replace("-", "").isalpha():
         return None
     size = next((size for size in (3, 2) if " ".join(words[:size]) in commands()), 2)
     return " ".join(words[:size]), re.findall(r"--[a-z][a-z-]*", line)

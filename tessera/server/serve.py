@@ -101,6 +101,10 @@ class Running:
         begun.wait(timeout=30)
         return self
 
+    def refuse_new(self) -> None:
+        """From now on answer 503, as at the beginning of the end."""
+        self._app.refuse_new()
+
     def stop(self) -> None:
         """Answer what is under way, then close everything."""
         if self._thread is not None:

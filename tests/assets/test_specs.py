@@ -2,7 +2,6 @@
 
 import json
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,6 @@ from tessera.canonical import digest, dumps
 from tessera.client import Client
 
 NAME = "path_statistics:wilson-grouping:v1"
-
-
-@pytest.fixture
-def admin(store: Any) -> Iterator[Client]:
-    with Client(store.url, store.admin_key) as client:
-        yield client
 
 
 @pytest.fixture
