@@ -18,7 +18,7 @@ from assets.partitions import queues
 from assets.publish import CheckFailed, publish
 from assets.runs import Prepared
 from assets.views import View
-from learners.contract import CheckResult, Evidence, name_of
+from learners.contract import Evidence, name_of
 from learners.memory import LEARNER
 from learners.memory_checks import Coverage
 from tessera.canonical import digest
@@ -40,7 +40,6 @@ class Indexed:
     record: Mapping[str, Any]
     rounds: int = 0
     added: int = 0
-    checks: tuple[CheckResult, ...] = ()
     fits: Coverage = field(default_factory=lambda: Coverage((), (), ()))
 
     @property
@@ -50,7 +49,7 @@ class Indexed:
         return body
 
 
-# a multi-asset of one, so that its output may be absent: a queue without an entry has none
+# a multi-asset of one: only its output and checks may be absent, and a queue without an entry has neither
 @dg.multi_asset(
     name="memory_index",
     specs=[
@@ -77,6 +76,7 @@ class Indexed:
         ),
     ],
     partitions_def=queues,
+    can_subset=True,
 )
 def memory_index(
     context: dg.AssetExecutionContext, store: dg.ResourceParam[Client], lake: dg.ResourceParam[Lake]
@@ -85,21 +85,22 @@ def memory_index(
     queue = context.partition_key
     lake.check_view(queue, View.of(store.whoami()))
     version = lake.version("observations")
+    wanted = {key.name for key in context.selected_asset_check_keys}
+    publishing = KEY in context.selected_asset_keys
     try:
-        indexed = index_queue(store, lake, queue)
+        indexed = index_queue(store, lake, queue, publishing=publishing)
     except CheckFailed as failure:
-        yield from (_result(result.name, result.rows) for result in failure.results)
+        yield from (_result(one.name, one.rows) for one in failure.results if one.name in wanted)
         raise dg.Failure(str(failure)) from failure
     if not indexed:
         context.log.info(f"nothing to index for queue {queue}: no config entry of {NAME}, or no runs")
-        yield from (_result(name, ()) for name in (*(check.name for check in LEARNER.checks), COVERAGE))
         return
     faults = [fault for one in indexed for fault in one.fits.faults()]
-    for position, check in enumerate(LEARNER.checks):
-        rows = [row for one in indexed if one.checks for row in one.checks[position].rows]
-        yield _result(check.name, rows)
-    orphaned = [run_id for one in indexed for run_id in one.fits.orphaned]
-    yield _result(COVERAGE, faults, orphaned)
+    yield from (_result(check.name, ()) for check in LEARNER.checks if check.name in wanted)
+    if COVERAGE in wanted:
+        yield _result(COVERAGE, faults, [run_id for one in indexed for run_id in one.fits.orphaned])
+    if not publishing:
+        return
     if faults:
         raise dg.Failure(
             f"{NAME}: {len(faults)} rows of {queue} do not fit the index: {'; '.join(faults[:5])}. The index "
@@ -112,13 +113,15 @@ def memory_index(
     )
 
 
-def index_queue(store: Client, lake: Lake, queue: str) -> list[Indexed]:
+def index_queue(store: Client, lake: Lake, queue: str, *, publishing: bool = True) -> list[Indexed]:
     """Bring each configured index of a queue up to the lake, and the lake's entries in step with it.
 
-    Scopes that have neither an index nor a row are left out.
+    Scopes that have neither an index nor a row are left out. Without ``publishing`` the indexes stay as they
+    are, and only the checks are made.
     """
     entries = specs.entries_of(store, queue)
-    found = [index_scope(store, lake, entry, entries) for entry in entries if entry["spec"] == NAME]
+    mine = [entry for entry in entries if entry["spec"] == NAME]
+    found = [index_scope(store, lake, entry, entries, publishing=publishing) for entry in mine]
     indexed = [one for one in found if one is not None]
     heads = {one.record["key"]: int(one.record["version"]) for one in indexed}
     if not memory_entries.in_step(lake, heads):
@@ -130,28 +133,36 @@ def index_queue(store: Client, lake: Lake, queue: str) -> list[Indexed]:
 
 
 def index_scope(
-    store: Client, lake: Lake, entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] = ()
+    store: Client,
+    lake: Lake,
+    entry: Mapping[str, Any],
+    entries: Sequence[Mapping[str, Any]] = (),
+    *,
+    publishing: bool = True,
 ) -> Indexed | None:
     """Run after run until nothing is new; None for a scope without an index and without a row."""
     rounds, added = 0, 0
-    checks: tuple[CheckResult, ...] = ()
     for _ in range(_MOST_ROUNDS):
         prepared = runs.prepare(store, entry, entries)
         state = prepared.run.state
         seen = runs.from_lake(lake)(prepared)
         if not _is_due(prepared, seen):
-            return None if state is None else Indexed(prepared, state, rounds, added, checks)
+            return None if state is None else Indexed(prepared, state, rounds, added)
         passed = prepared.verify(prepared.learn(seen))
+        if not publishing:
+            return None if state is None else Indexed(prepared, state)
         done = publish(store, passed)
         if done.status == "superseded":
             continue
         rounds += 1
         added += prepared.run.counted(seen).height
-        checks = passed.checks
         head = next(record for record in done.records if record["key"] == passed.outcome.nouns[-1].key)
         replaced = 0 if state is None else int(state["version"])
         if not prepared.run.restart:
             memory_entries.append(lake, prepared.run.scope.queue, passed.outcome.nouns, head, replaced)
+        if seen.frame.height < LEARNER.spec["budget"]["observations"]:  # the lake has no more for now
+            record = {**head, "body": passed.outcome.nouns[-1].body}
+            return Indexed(prepared, record, rounds, added)
     raise dg.Failure(f"{NAME}: the index of {entry['queue']} was still behind after {_MOST_ROUNDS} runs")
 
 

@@ -6,6 +6,7 @@ each finds is printed beside it.
 
 import time
 from collections.abc import Callable
+from heapq import nlargest
 
 import numpy as np
 import numpy.typing as npt
@@ -48,11 +49,12 @@ def _of_size(size: int, reach_exact: str, reach_bands: str) -> list[Line]:
     built = time.perf_counter() - started
     columns.search(queries[0], None, size)
     started = time.perf_counter()
-    theirs_index = peer(values)
+    sketches = [sketch(row) for row in values]
+    theirs_index = peer(sketches)
     theirs_built = time.perf_counter() - started
     by_scan: Search = lambda query: columns.search(query, None, size).positions[:TOP]  # noqa: E731
     by_bands: Search = lambda query: columns.search(query, None, 0).positions[:TOP]  # noqa: E731
-    by_peer: Search = lambda query: ranked(theirs_index, values, query)  # noqa: E731
+    by_peer: Search = lambda query: ranked(theirs_index, sketches, query)  # noqa: E731
     best = [set(by_scan(query)) for query in queries]
     rate = {search: per_second(search, queries) for search in (by_scan, by_bands, by_peer)}
     share = {search: recall(search, queries, best) for search in (by_bands, by_peer)}
@@ -93,24 +95,21 @@ def sketch(row: Values) -> LeanMinHash:
     return LeanMinHash(seed=1, hashvalues=row, scheme="affine32")
 
 
-def peer(values: Values) -> MinHashLSH:
+def peer(sketches: list[LeanMinHash]) -> MinHashLSH:
     """datasketch's index of the same signatures, with as many bands of as many values."""
     index = MinHashLSH(num_perm=VALUES, params=(4, 2))
     with index.insertion_session() as session:
-        for place, row in enumerate(values):
-            session.insert(place, sketch(row), check_duplication=False)
+        for place, one in enumerate(sketches):
+            session.insert(place, one, check_duplication=False)
     return index
 
 
-def ranked(index: MinHashLSH, values: Values, query: list[int]) -> list[int]:
-    """Its candidates, compared whole and ranked as ours are."""
-    row = np.array(query, np.uint32)
-    candidates = np.array(index.query(sketch(row)), np.int64)
-    equal = np.count_nonzero(values[candidates] == row, axis=1)
-    kept = candidates[equal >= LEAST_EQUAL]
-    order = np.lexsort((-kept, -equal[equal >= LEAST_EQUAL]))[:TOP]
-    ten: list[int] = kept[order].tolist()
-    return ten
+def ranked(index: MinHashLSH, sketches: list[LeanMinHash], query: list[int]) -> list[int]:
+    """Its candidates, ranked by its own estimate as ours are, the newest first among equals."""
+    asked = sketch(np.array(query, np.uint32))
+    scored = [(asked.jaccard(sketches[place]), place) for place in index.query(asked)]
+    best = nlargest(TOP, (one for one in scored if one[0] >= LEAST_EQUAL / VALUES))
+    return [place for _, place in best]
 
 
 def per_second(search: Search, queries: list[list[int]]) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def sentences(count: int) -> list[str]:
-    """So many short texts; once the sentences are used up, they come again with a number."""
+    """So many short texts; once the sentences are used up, the first half of one with the last of another."""
     found: dict[str, None] = {}
     for path in sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*/*.py")):
         if len(found) >= count:
@@ -26,4 +26,12 @@ def sentences(count: int) -> list[str]:
                     if 40 <= len(sentence) <= 400:
                         found.setdefault(" ".join(sentence.split()))
     own = list(islice(found, count))
-    return own + [f"{own[place % len(own)]} {place}" for place in range(len(own), count)]
+    mixed = (
+        _mixed(own[place % len(own)], own[(7 * place + place // len(own)) % len(own)])
+        for place in range(count)
+    )
+    return own + list(islice(mixed, count - len(own)))
+
+
+def _mixed(one: str, other: str) -> str:
+    return one[: len(one) // 2] + other[len(other) // 2 :]

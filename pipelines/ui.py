@@ -54,6 +54,10 @@ def serve(settings: Settings) -> int:
         "TESSERA_URL": settings.url,
     }
     console.print(f"starting Dagster beside the store at {settings.url} …")
+    from pipelines import processes  # it loads Dagster
+
+    with instance.instance(home) as history:
+        processes.end_orphans(history, home)  # the queue would count them and hold others back
     child = attached.start(
         "pipelines.ui:dagster",
         "dev",

@@ -128,18 +128,19 @@ def _run_all(
         return []
     from assets.lake import Lake
     from assets.pull import watcher
-    from pipelines import history, instance
+    from pipelines import history, instance, processes
     from pipelines.definitions import definitions
 
-    lake = Lake(settings.lake)
+    lake, home = Lake(settings.lake), settings.dagster_home
     job = definitions({"store": client, "lake": lake}).resolve_job_def(job_name)
     outcomes = []
-    with instance.instance(settings.dagster_home) as dagster:
+    with instance.instance(home) as dagster, processes.alive(home) as process:
+        processes.end_orphans(dagster, home)
         history.add_queues(dagster, names)
         for name in names:
             with _progress(name) as progress:
                 token = watcher.set(progress)
-                outcome = history.run(job, dagster, name)
+                outcome = history.run(job, dagster, name, process)
                 watcher.reset(token)
             outcomes.append(outcome.document())
             if not as_json:

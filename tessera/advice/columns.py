@@ -17,6 +17,7 @@ from tessera.fingerprints import BANDS, VALUES
 
 CHUNK = 16_384
 """Entries whose planes are looked at together: half a MiB, which stays in the cache."""
+_ONES = np.uint64(0x0101010101010101)
 
 Positions = npt.NDArray[np.int64]
 Values = npt.NDArray[np.uint32]
@@ -49,22 +50,39 @@ class Columns:
         self._values, self._known, self._exact, self._cursors = values, known, exact, cursors
         self._exact_starts = np.frombuffer(exact, ">u8").reshape(-1, EXACT_BYTES // 8)[:, 0]
         self._planes: list[npt.NDArray[np.uint8]] | None = None
+        self._low: npt.NDArray[np.uint8] | None = None
         self._bands: list[tuple[npt.NDArray[np.uint64], Positions]] | None = None
 
     def search(self, signature: Signature | None, exact: str | None, exact_limit: int = EXACT_LIMIT) -> Found:
         """Every entry that passes, best first."""
-        same = np.zeros(0, np.int64) if exact is None else self._same(bytes.fromhex(exact))
-        positions, equal = same, np.full(len(same), -1, np.int64)
-        if signature is not None:
-            query = np.array(signature, np.uint32)
-            every = len(self._values) <= exact_limit
-            near = self._bounded(query) if every else self._sharing(query)
-            positions = np.union1d(near, same) if len(same) else near
-            equal = np.count_nonzero(self._values[positions] == query, axis=1)
-            equal[~self._known[positions]] = -1
-        is_same = np.isin(positions, same) if len(same) else np.zeros(len(positions), np.bool_)
+        query = None if signature is None else np.array(signature, np.uint32)
+        if query is None:
+            near = np.zeros(0, np.int64)
+        elif len(self._values) <= exact_limit:
+            near = self._bounded(query)
+        else:
+            near = self._sharing(query)
+        same = None if exact is None else self._same(bytes.fromhex(exact))
+        if same is not None and len(same):
+            return self._with_equals(near, same, query)
+        equal = _equal(self._values.take(near, axis=0), query) if query is not None else near
+        kept = np.flatnonzero(equal >= LEAST_EQUAL)
+        positions, equal = near[kept], equal[kept]
+        order = np.lexsort((-self._cursors[positions], -equal))
+        found = positions[order].tolist()
+        return Found(found, [False] * len(found), equal[order].tolist())
+
+    def _with_equals(self, near: Positions, same: Positions, query: Values | None) -> Found:
+        """What passes when some entries have the query's exact fingerprint, known signature or not."""
+        positions = np.union1d(near, same)
+        equal = np.full(len(positions), -1, np.int64)
+        if query is not None:
+            known = self._known[positions]
+            equal[known] = _equal(self._values.take(positions[known], axis=0), query)
+        is_same = np.isin(positions, same)
         kept = np.flatnonzero(is_same | (equal >= LEAST_EQUAL))
-        order = kept[np.lexsort((-self._cursors[positions[kept]], -equal[kept], ~is_same[kept]))]
+        positions, equal, is_same = positions[kept], equal[kept], is_same[kept]
+        order = np.lexsort((-self._cursors[positions], -equal, ~is_same))
         return Found(positions[order].tolist(), is_same[order].tolist(), equal[order].tolist())
 
     def _same(self, exact: bytes) -> Positions:
@@ -78,7 +96,7 @@ class Columns:
         )
 
     def _bounded(self, query: Values) -> Positions:
-        """The entries whose low bytes are equal to the query's in enough positions, rising."""
+        """The entries with a signature whose low bytes are equal to the query's often enough, rising."""
         if self._planes is None:
             low = self._values.astype(np.uint8)
             self._planes = [
@@ -91,11 +109,26 @@ class Columns:
             hits = np.flatnonzero(equal >= LEAST_EQUAL)
             if len(hits):
                 found.append(hits + number * CHUNK)
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        if not found:
+            return np.zeros(0, np.int64)
+        hits = np.concatenate(found)
+        return hits[self._known[hits]]
 
     def _sharing(self, query: Values) -> Positions:
-        """The entries that share a band with the query, each once."""
-        if self._bands is None:
+        """The entries that share a band with the query and may be alike, each once."""
+        bands, low = self._by_band()
+        found = []
+        for band, (pairs, positions) in enumerate(bands):
+            wanted = np.uint64(int(query[2 * band]) << 32 | int(query[2 * band + 1]))
+            start, stop = pairs.searchsorted(wanted, "left"), pairs.searchsorted(wanted, "right")
+            found.append(positions[start:stop])
+        shared = np.concatenate(found)
+        # the bound first: what shares a band is many times what is alike, and a low byte is little to read
+        near = _counted(low.take(shared, axis=0) == query.astype(np.uint8))
+        return np.unique(shared[near >= LEAST_EQUAL])
+
+    def _by_band(self) -> tuple[list[tuple[npt.NDArray[np.uint64], Positions]], npt.NDArray[np.uint8]]:
+        if self._bands is None or self._low is None:
             keys = self._values[:, : 2 * BANDS].astype(np.uint64)
             known = np.flatnonzero(self._known)
             self._bands = []
@@ -103,10 +136,18 @@ class Columns:
                 pairs = keys[known, 2 * band] << np.uint64(32) | keys[known, 2 * band + 1]
                 order = np.argsort(pairs)
                 self._bands.append((pairs[order], known[order]))
-        found = []
-        for band, (pairs, positions) in enumerate(self._bands):
-            wanted = np.uint64(int(query[2 * band]) << 32 | int(query[2 * band + 1]))
-            start = np.searchsorted(pairs, wanted, "left")
-            stop = np.searchsorted(pairs, wanted, "right")
-            found.append(positions[start:stop])
-        return np.unique(np.concatenate(found))
+            self._low = self._values.astype(np.uint8)
+        return self._bands, self._low
+
+
+def _equal(rows: Values, query: Values) -> Positions:
+    """Of how many positions each row is equal to the query."""
+    return _counted(rows == query)
+
+
+def _counted(flags: npt.NDArray[np.bool_]) -> Positions:
+    """How many of each row's 32 flags are set: eight of them are added at a time, as the bytes of a word."""
+    words = flags.view(np.uint64)
+    sums = words[:, 0] + words[:, 1] + words[:, 2] + words[:, 3]
+    counts: Positions = ((sums * _ONES) >> np.uint64(56)).astype(np.int64)
+    return counts

@@ -7,6 +7,7 @@ from typing import Any
 
 from tessera import observations, reports
 from tessera.errors import Fault
+from tessera.server.reported import ATTEMPT, REPORT
 from tessera.server.shapes import (
     Anything,
     Choice,
@@ -78,10 +79,7 @@ SUBMIT = Fields(
         "ok": Flag(),
         "output": Anything(),
         "failure": Text(65_536, blank=True),
-        "execution_report": Judged(
-            reports.faults,
-            {"type": "object", "description": "Optional: how the run went, as the worker tells it."},
-        ),
+        "execution_report": Judged(reports.faults, REPORT),
         "idempotency_key": IDEMPOTENCY_KEY,
     },
     optional=("output", "failure", "execution_report", "idempotency_key"),
@@ -140,7 +138,7 @@ IMPORT = Fields(
     {
         "queue": NAME,
         "attempts": Items(
-            Judged(_attempt_faults, {"type": "object", "description": "One past attempt at a task."}),
+            Judged(_attempt_faults, ATTEMPT),
             500,
             least=1,
         ),

@@ -257,7 +257,7 @@ def queues(session: Session, caller: Caller, store_id: str) -> dict[str, Any]:
 
 
 class Reader:
-    """Judges a scope's executions, and walks them in order, each with whether the key may read it and it is of the scope."""
+    """Judges which executions of a scope a key may read, and walks them in order."""
 
     def __init__(self, session: Session, caller: Caller, scope: Scope) -> None:
         self._session = session
@@ -266,7 +266,7 @@ class Reader:
         self._pins = pins.PinReader(session)
 
     def walk(self, first: int) -> Iterator[tuple[int, bool]]:
-        """Numbers in order; ``first`` says how many are likely to be wanted."""
+        """Numbers in order, each with whether it is readable; ``first``: how many are likely wanted."""
         after, limit = self._scope.after, first
         while True:
             rows = self._session.rows(_WALK, queue=self._scope.queue, after=after, limit=limit)

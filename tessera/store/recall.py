@@ -1,4 +1,4 @@
-"""Recall, the synchronous baseline: runs whose input is the same, then of the same shape, then alike in words.
+"""Recall, the synchronous baseline: runs of the same input, then of the same shape, then alike in words.
 
 Promises only runs that the key may read, each once and under the closest way it was found; it looks at no
 more than SCAN runs a way. Likeness is lexical (SimHash, of the wording and the problem text); the result is

@@ -28,7 +28,7 @@ metadata = MetaData()
 _name = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")  # compared byte by byte on both
 _whole = BigInteger().with_variant(Integer(), "sqlite")  # SQLite's INTEGER holds 64 bits, and is its rowid
 _bytes = LargeBinary()
-_real = Double().with_variant(REAL(), "sqlite")
+_real: Any = Double().with_variant(REAL(), "sqlite")
 _keyed: dict[str, Any] = {"sqlite_with_rowid": False, "sqlite_strict": True}
 _rowid: dict[str, Any] = {"sqlite_strict": True}
 

@@ -230,3 +230,15 @@ def test_a_failed_check_publishes_nothing_and_names_the_row(
     assert not result.success
     assert evaluated(result)["every_run_has_one_entry"] is False
     assert admin.list_records(store="learn.outputs")["items"] == []
+
+
+def test_the_checks_alone_publish_nothing(admin: Client, lake: Lake, materialize: Materialize) -> None:
+    work(admin, "q", "aa")
+    materialize()
+    work(admin, "q", "a")
+    pull(admin, lake, "q")
+
+    (found,) = index_queue(admin, lake, "q", publishing=False)
+
+    assert found.fits.faults() == []
+    assert admin.get_record("learn.outputs", HEAD)["version"] == 1
