@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _chosen(arguments)
     sizes = rounds.Sizes(chosen.least, chosen.judged, chosen.tasks)
     attached.end_on_signals()
-    logging.getLogger("dagster").setLevel(logging.ERROR)
+    for library in ("dagster", "sqlalchemy.pool"):  # what they tell in passing; errors come back as outcomes
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     started = time.monotonic()
     try:
         settings = Settings.from_environment()
