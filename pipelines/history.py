@@ -57,6 +57,7 @@ def run(
 ) -> Outcome:
     """One run of a job for a queue, in this process; an error of the run is an outcome, not raised.
 
+    A signal that asks this process to end is a KeyboardInterrupt, whatever Dagster makes of it.
     ``process`` is the name that `pipelines.processes` knows this process by.
     """
     try:
@@ -70,6 +71,10 @@ def run(
         )
     except dg.DagsterError as error:
         return Outcome(queue, job.name, error=sentence(error))
+    except dg.DagsterExecutionInterruptedError as interrupted:
+        raise KeyboardInterrupt from interrupted
+    if any(_interrupted(event) for event in result.all_events):
+        raise KeyboardInterrupt  # Dagster took it for a failure of the run, which is recorded
     outcome = Outcome(queue, job.name, run_id=result.run_id)
     for event in result.all_events:
         if event.is_step_materialization:
@@ -118,6 +123,14 @@ def sentence(error: BaseException) -> str:
     """An error in one line, without its class when the sentence is ours."""
     text = " ".join(str(error).split())
     return text if isinstance(error, TesseraError) else f"{type(error).__name__}: {text}"
+
+
+def _interrupted(event: dg.DagsterEvent) -> bool:
+    """Whether a run ended because its process was asked to."""
+    if event.event_type is not dg.DagsterEventType.RUN_FAILURE:
+        return False
+    reason = event.job_failure_data.failure_reason
+    return reason is not None and reason.value == "UNEXPECTED_TERMINATION"
 
 
 def _failures(events: Sequence[dg.DagsterEvent]) -> list[str]:
