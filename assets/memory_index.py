@@ -145,7 +145,7 @@ def index_scope(
     for _ in range(_MOST_ROUNDS):
         prepared = runs.prepare(store, entry, entries)
         state = prepared.run.state
-        seen = prepared.read(lake)
+        seen = runs.from_lake(lake)(prepared)
         if not _is_due(prepared, seen):
             return None if state is None else Indexed(prepared, state, rounds, added)
         passed = prepared.verify(prepared.learn(seen))

@@ -199,22 +199,25 @@ def foretelling(runs: Runs, store_matches: Matches | None = None, seed: int = 1)
     """How well recalled runs' acceptance predicts a run's own, leaving one out and leaving its family out.
 
     A Brier score is the mean squared difference to the result, 0 or 1; the category's rate, of the same runs
-    left in, is the baseline. ``store_matches`` holds the store's own recall of each run, by run id. Intervals
-    are 95%, over resamples of texts, because attempts at one text are not independent.
+    left in, is the baseline. ``store_matches`` holds the store's own recall of each run, best first:
+    all of it is judged, and its best ten. Intervals are 95%, over resamples of texts, because attempts at one
+    text are not independent.
     """
     numbers = {run_id: place for place, run_id in enumerate(runs.frame["run_id"])}
-    methods = {"memory": None, **({} if store_matches is None else {"store": store_matches})}
+    methods: dict[str, tuple[Matches | None, int | None]] = {"memory": (None, None)}
+    if store_matches is not None:
+        methods |= {"store, all": (store_matches, None), "store, best ten": (store_matches, TOP)}
     found = []
     for family_out in (False, True):
-        scored = [_scored(runs, matches, numbers, family_out) for matches in methods.values()]
-        for name, score in zip(methods, scored, strict=True):
+        for name, (matches, most) in methods.items():
+            score = _scored(runs, matches, most, numbers, family_out)
             told = {"method": name, "left_out": "the family" if family_out else "the run itself"}
             found.append({**told, **_summary(runs, score, np.random.default_rng(seed))})
     return found
 
 
 def _scored(
-    runs: Runs, matches: Matches | None, numbers: Mapping[str, int], family_out: bool
+    runs: Runs, matches: Matches | None, most: int | None, numbers: Mapping[str, int], family_out: bool
 ) -> npt.NDArray[np.float64]:
     """A row a run: squared error of the recalled runs' rate, of that rate eased, and of the category's."""
     scores = np.full((len(runs), 3), np.nan)
@@ -229,8 +232,9 @@ def _scored(
         if exact[position] >= 0:
             like |= exact == exact[position]
         if matches is not None:
+            places = [numbers[other] for other in matches.get(run_id, ()) if other in numbers]
             like = np.zeros(len(runs), np.bool_)
-            like[[numbers[other] for other in matches.get(run_id, ()) if other in numbers]] = True
+            like[[place for place in places if allowed[place]][:most]] = True
         same_kind = allowed & (runs.kinds == runs.kinds[position])
         found, truth = runs.accepted[allowed & like], float(runs.accepted[position])
         base = float(runs.accepted[same_kind].mean()) if same_kind.any() else 0.5

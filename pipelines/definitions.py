@@ -14,13 +14,13 @@ from pipelines.resources import BY_SETTINGS
 
 ASSET_MODULES = (
     "assets.observations",
+    "assets.fingerprints",
+    "assets.memory_index",
+    "assets.path_scorecard",
     "assets.routing_weights",
     "assets.evaluation",
     "assets.lessons",
     "assets.other_learners",
-    "assets.fingerprints",
-    "assets.memory_index",
-    "assets.path_scorecard",
 )
 
 

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from tessera import fingerprints, statistics
 from tessera.advice.index import STORE, Cache, Index, load
+from tessera.advice.scopes import entries, in_key
 from tessera.advice.search import Found, searcher
 from tessera.advice.shapes import EXACT_LIMIT, LEAST_FEATURES, SPEC
-from tessera.errors import Forbidden, NotFound, TesseraError
+from tessera.errors import NotFound, TesseraError
 from tessera.observations import brief_view
 
 if TYPE_CHECKING:
     from tessera.client import Client
 
 DEFAULT_LIMIT = 10
-CONFIG = ("learn.specs", "config")
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _shared = Cache()
 
 
@@ -115,9 +114,9 @@ def _recalled(
     if index is None:
         return _answer(None, {"cursor": "0", "entries": 0}, [], statistics.summary([]))
     found = find(index, asked, exact_limit)
-    entries = list(index.read(found.positions))
+    like = list(index.read(found.positions))
     matches = []
-    for rank, entry in enumerate(entries[:limit]):
+    for rank, entry in enumerate(like[:limit]):
         try:
             execution = client.get_execution(entry["run_id"])
         except NotFound:  # gone, or no longer this key's to read
@@ -132,7 +131,7 @@ def _recalled(
             }
         )
     about = {"cursor": index.cursor, "entries": index.entries}
-    return _answer(index.citation(), about, matches, statistics.summary(entries))
+    return _answer(index.citation(), about, matches, statistics.summary(like))
 
 
 def find(index: Index, asked: Query, exact_limit: int = EXACT_LIMIT, fast: bool | None = None) -> Found:
@@ -148,23 +147,14 @@ def find(index: Index, asked: Query, exact_limit: int = EXACT_LIMIT, fast: bool 
 
 def head_key(queue: str, kind: str | None = None) -> str:
     """The key of a scope's index: ``memory:minhash-lsh:v1:<queue>[:kind=<kind>]:head``."""
-    of_kind = "" if kind is None else ":kind=" + "".join(map(_escaped, kind.encode()))
-    return f"{SPEC}:{queue}{of_kind}:head"
-
-
-def _escaped(byte: int) -> str:
-    return chr(byte) if byte in _PLAIN else f"@{byte:02x}"
+    return f"{SPEC}:{in_key(queue, kind)}:head"
 
 
 def _is_shadow(client: "Client", queue: str, kind: str | None) -> bool:
     """Whether the config says that this index may not advise; a config that cannot be read says nothing."""
-    try:
-        entries = client.get_record(*CONFIG)["body"].get("entries", ())
-    except (Forbidden, NotFound):
-        return False
     modes = {
         entry.get("mode")
-        for entry in entries
+        for entry in entries(client)
         if (entry.get("spec"), entry.get("queue"), entry.get("kind")) == (SPEC, queue, kind)
     }
     return "shadow" in modes

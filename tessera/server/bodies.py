@@ -40,8 +40,8 @@ GRANTED_QUEUE = Text(
 KIND = Text(64, pattern="[^\x00-\x1f\x7f-\x9f]+", message="must not hold control characters")
 KEY = Text(
     512,
-    pattern=r"(?!\.{1,2}$)[A-Za-z0-9._:@+-]+",
-    message="must be of A-Z a-z 0-9 . _ : @ + - and not . or ..",
+    pattern=r"(?!\.{1,2}$)[A-Za-z0-9._:@+=-]+",
+    message="must be of A-Z a-z 0-9 . _ : @ + = - and not . or ..",
 )
 ID = Text(64, pattern="[\x21-\x7e]+", message="must be printable ASCII")
 IDEMPOTENCY_KEY = Text(128, characters=True)

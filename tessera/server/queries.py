@@ -178,7 +178,7 @@ RECORDS = _query(
     {
         "store": Shaped(NAME),
         "prefix": Shaped(
-            Text(512, pattern=r"[A-Za-z0-9._:@+-]*", message="must be the beginning of a key", blank=True)
+            Text(512, pattern=r"[A-Za-z0-9._:@+=-]*", message="must be the beginning of a key", blank=True)
         ),
         "tag": Shaped(Text(128)),
         "category": Shaped(KIND),

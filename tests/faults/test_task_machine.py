@@ -187,12 +187,12 @@ class TaskMachine(RuleBasedStateMachine):
         self.world.clock.move(seconds)
         self.now += int(seconds * 1000)
 
-    @rule(target=claims, task=tasks, key=KEYS)
-    def take_over(self, task: Task, key: str) -> Any:
-        """Let a lease run out to the millisecond, and claim what it held."""
+    @rule(target=claims, task=tasks, key=KEYS, named=st.booleans())
+    def take_over(self, task: Task, key: str, named: bool) -> Any:
+        """Let a lease run out to the millisecond, and claim what it held, or what comes first."""
         if task.leased and task.expires > self.now:
             self.wait((task.expires - self.now) / 1000)
-        return self._claim(key, 60, task)
+        return self._claim(key, 60, task if named else None)
 
     @rule(task=tasks, key=KEYS)
     def look(self, task: Task, key: str) -> None:

@@ -52,9 +52,9 @@ def test_the_stores_matches_are_scored_on_the_same_runs(rows: pl.DataFrame) -> N
 
     found = {(row["method"], row["left_out"]): row for row in foretelling(runs_of(rows), wrong)}
 
-    assert found["store", "the run itself"]["brier"] == 1
-    assert found["store", "the run itself"]["gain"] < 0
-    assert found["store", "the family"]["hits"] == 40
+    assert found["store, all", "the run itself"]["brier"] == 1
+    assert found["store, best ten", "the run itself"]["gain"] < 0
+    assert found["store, all", "the family"]["hits"] == 40
 
 
 def test_a_template_makes_a_family(item: Items, frame: Frame) -> None:
