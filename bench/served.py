@@ -84,7 +84,9 @@ def served(database_url: str | None = None) -> Iterator[Served]:
         home = Path(folder) / "home"
         command = [sys.executable, "-m", "tessera.cli", "serve", "--home", str(home), "--port", "0"]
         root = str(Path(__file__).parent.parent)
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, cwd=root
+        )
         try:
             assert process.stdout is not None
             line = ""
