@@ -20,6 +20,8 @@ from typing import Any, Self
 
 import psycopg
 
+from tessera.store import migrate
+
 START_SECONDS = 60.0
 _FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 _ALWAYS = (
@@ -47,6 +49,7 @@ class Postgres:
         self._log = self._home / "postgres.log"
         self._settings = _ALWAYS if durable else (*_ALWAYS, *_FAST)
         self._numbers = itertools.count(1)
+        self._template = ""
         self._process: subprocess.Popen[bytes] | None = None
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -62,10 +65,22 @@ class Postgres:
         """A database's URL."""
         return f"postgresql://tessera@127.0.0.1:{self.port}/{database}"
 
-    def new_database(self) -> str:
-        """The URL of a new, empty database."""
+    def new_database(self, *, empty: bool = False) -> str:
+        """The URL of a new database, with the schema in place and nothing in it, or quite empty.
+
+        The schema is made once and copied, which takes a tenth of the time.
+        """
         name = f"test_{next(self._numbers)}"
-        self.execute(f"CREATE DATABASE {name}")
+        if empty:
+            self.execute(f"CREATE DATABASE {name}")
+            return self.url(name)
+        if not self._template:
+            template = self.new_database(empty=True)
+            engine = migrate.postgresql_engine(template)
+            migrate.upgrade(engine)
+            engine.dispose()
+            self._template = template.rpartition("/")[2]
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {self._template}")
         return self.url(name)
 
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[Any, ...]]:

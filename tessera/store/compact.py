@@ -1,5 +1,6 @@
-"""JSON as the store keeps and serves it: compact, in UTF-8. Its encoder is made once, since making it costs as
-much as a short text.
+"""JSON as the store keeps and serves it: compact, in UTF-8.
+
+Its encoder is made once, since making it costs as much as a short text.
 """
 
 import json

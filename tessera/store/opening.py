@@ -10,6 +10,7 @@ import secrets
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
 
 from sqlalchemy import bindparam, select, text
 from sqlalchemy.exc import DBAPIError
@@ -50,19 +51,29 @@ def open_store(home: Path, database_url: str | None = None, *, clock: clock.Cloc
     Several servers may open one store at once. Raises SettingsError when the folder or the database cannot be
     used or the database is a newer version's.
     """
+    file = sqlite_file(home, database_url)
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if database_url is None:
-            _private_file(home / FILE)
+        if file is not None:
+            _private_file(file)
     except OSError as error:
         raise SettingsError(f"cannot use {home} as the store's home: {error.strerror}") from None
-    database = _sqlite(home / FILE, clock) if database_url is None else _postgresql(database_url, clock)
+    database = _sqlite(file, clock) if file is not None else _postgresql(database_url or "", clock)
     try:
         store_id, draw_secret, made = settled(lambda: _begun(database, home))
     except BaseException:
         database.close()
         raise
     return Store(database, store_id, made, draw_secret)
+
+
+def sqlite_file(home: Path, database_url: str | None) -> Path | None:
+    """The SQLite file that a URL names, by default the one in the home; None for another database's URL."""
+    if database_url is None:
+        return home / FILE
+    if database_url.startswith("sqlite:"):
+        return Path("/" + unquote(database_url.partition("://")[2].lstrip("/")))
+    return None
 
 
 def _sqlite(path: Path, clock: clock.Clock) -> Database:
