@@ -85,6 +85,7 @@ def claimed(connection: Connection, count: int) -> list[dict[str, Any]]:
 
 def submits(connection: Connection, count: int) -> list[bytes]:
     """Requests that each submit a task of their own, with a report."""
+    connection.renew()
     return [
         connection.prepared(
             "POST",

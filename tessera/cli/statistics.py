@@ -64,13 +64,11 @@ def _counts(client: Client) -> list[dict[str, Any]]:
 
 
 def _weighed(store_id: str) -> dict[str, Any] | None:
-    from tessera.store import contents
+    from tessera.store import contents, places
 
     settings = Settings.from_environment()
-    if settings.database_url is None:
-        found = contents.of(settings.home / "tessera.db")
-    else:
-        found = contents.of_url(settings.database_url)
+    file = places.sqlite_file(settings.home, settings.database_url)
+    found = contents.of_url(settings.database_url or "") if file is None else contents.of(file)
     if found is None or found.store_id != store_id:
         return None
     return {

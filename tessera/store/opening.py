@@ -10,7 +10,6 @@ import secrets
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote
 
 from sqlalchemy import bindparam, select, text
 from sqlalchemy.exc import DBAPIError
@@ -19,6 +18,7 @@ from tessera.errors import SettingsError, Unavailable
 from tessera.store import clock, keys, migrate
 from tessera.store.database import Database, Session, settled
 from tessera.store.permission import Grant
+from tessera.store.places import sqlite_file
 from tessera.store.schema import counters, meta
 from tessera.store.statements import Statement, insert_into
 
@@ -27,8 +27,6 @@ _ADD_META = insert_into(meta)
 _ADD_COUNTER = insert_into(counters)
 _ANY_KEY = Statement(text("SELECT 1 FROM keys LIMIT 1"))
 
-FILE = "tessera.db"
-"""The SQLite file in the home."""
 EXECUTIONS = "executions"
 """The counter that numbers executions."""
 
@@ -65,15 +63,6 @@ def open_store(home: Path, database_url: str | None = None, *, clock: clock.Cloc
         database.close()
         raise
     return Store(database, store_id, made, draw_secret)
-
-
-def sqlite_file(home: Path, database_url: str | None) -> Path | None:
-    """The SQLite file that a URL names, by default the one in the home; None for another database's URL."""
-    if database_url is None:
-        return home / FILE
-    if database_url.startswith("sqlite:"):
-        return Path("/" + unquote(database_url.partition("://")[2].lstrip("/")))
-    return None
 
 
 def _sqlite(path: Path, clock: clock.Clock) -> Database:
