@@ -2,7 +2,8 @@
 
 Read what the config asks for, enqueue or find the due run, claim it, do it, and materialize what then stands
 in the store; a failed check or run is yielded, submitted and raised, and nothing is materialized. A learner's
-module says only what is its own: its table, its figures, its plot. Leaves out the runs (`assets.scope_runs`).
+module says only what is its own: its table, its figures, its plot (`Shown`); `assets.learning` lists them.
+Leaves out the runs (`assets.scope_runs`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from assets.scope_runs import Each, Stand
 from learners.contract import Check, CheckResult, Learner, name_of
 from tessera.canonical import digest
 from tessera.client import Client
+from tessera.errors import TesseraError
 
 Results = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
 Stands = Sequence[Stand]
@@ -59,28 +61,27 @@ class Shown:
         """The asset's key."""
         return dg.AssetKey(self.name)
 
+    @property
+    def checks(self) -> list[Check | WholeCheck]:
+        """Those of a run's outcome, then those of the whole."""
+        return [*self.learner.checks, *self.whole]
 
-def learner_asset(shown: Shown) -> dg.AssetsDefinition:
-    """The asset of a learner, partitioned by queue."""
-    checks: list[Check | WholeCheck] = [*shown.learner.checks, *shown.whole]
 
-    # a multi-asset of one: only its output and checks may be absent, and a queue without an entry has neither
+def learner_assets(name: str, *learners: Shown) -> dg.AssetsDefinition:
+    """The assets of some learners, partitioned by queue, each after those it depends on.
+
+    They are one step, since Dagster would skip whatever depends on an asset that a queue has no entry for. In
+    it each is on its own: one that fails stops only those that depend on it.
+    """
+
+    # only outputs and checks that may be absent are asked for: a queue without an entry has neither
     @dg.multi_asset(
-        name=shown.name,
-        specs=[
-            dg.AssetSpec(
-                shown.key,
-                deps=[dg.AssetKey(name) for name in shown.deps],
-                skippable=True,
-                group_name="learning",
-                kinds=set(shown.kinds),
-                code_version=f"v{shown.learner.spec['version']}",
-                description=shown.description,
-            )
-        ],
+        name=name,
+        specs=[_spec(shown) for shown in learners],
         check_specs=[
             dg.AssetCheckSpec(check.name, asset=shown.key, description=check.description, blocking=True)
-            for check in checks
+            for shown in learners
+            for check in shown.checks
         ],
         partitions_def=queues,
         can_subset=True,
@@ -88,17 +89,48 @@ def learner_asset(shown: Shown) -> dg.AssetsDefinition:
     def learned(
         context: dg.AssetExecutionContext, store: dg.ResourceParam[Client], lake: dg.ResourceParam[Lake]
     ) -> Results:
-        if shown.key not in context.selected_asset_keys:
-            raise dg.Failure(f"the checks of {shown.name} are of what a run publishes: materialize it")
-        yield from _materialize(context, store, lake, shown)
+        failed: dict[str, dg.Failure] = {}
+        for shown in [shown for shown in learners if shown.key in context.selected_asset_keys]:
+            stopped = [dep for dep in shown.deps if dep in failed]
+            if stopped:
+                context.log.warning(f"{shown.name} was left as it is, since {stopped[0]} failed")
+                failed[shown.name] = failed[stopped[0]]
+                continue
+            try:
+                yield from _materialize(context, store, lake, shown)
+            except dg.Failure as failure:
+                failed[shown.name] = failure
+        _raise(list(dict.fromkeys(failed.values())))
 
     return learned
+
+
+def _spec(shown: Shown) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        shown.key,
+        deps=[dg.AssetKey(name) for name in shown.deps],
+        skippable=True,
+        group_name="learning",
+        kinds=set(shown.kinds),
+        code_version=f"v{shown.learner.spec['version']}",
+        description=shown.description,
+    )
+
+
+def _raise(failures: Sequence[dg.Failure]) -> None:
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise dg.Failure("\n".join(str(failure.description) for failure in failures)) from failures[0]
 
 
 def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, shown: Shown) -> Results:
     queue, name = context.partition_key, name_of(shown.learner)
     version = lake.version("observations")
-    stands = scope_runs.of_queue(store, lake, queue, lambda spec: spec == name, shown.each)
+    try:
+        stands = scope_runs.of_queue(store, lake, queue, lambda spec: spec == name, shown.each)
+    except TesseraError as error:
+        raise dg.Failure(str(error)) from error
     if not stands:
         context.log.info(f"no config entry of {name} for queue {queue}: nothing to learn, nothing published")
         return
@@ -106,8 +138,8 @@ def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
     if shown.keep is not None and standing:
         shown.keep(store, lake, queue, standing)
     results = [*_results(shown, stands), *_whole(shown, store, lake, queue, standing)]
-    wanted = {key.name for key in context.selected_asset_check_keys}
-    yield from (check_result(shown.key, result) for result in results if result.name in wanted)
+    wanted = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
+    yield from (check_result(shown.key, result) for result in results if (shown.key, result.name) in wanted)
     faults = [*scope_runs.faults(stands), *_told(shown, results)]
     if faults:
         raise dg.Failure("\n".join(faults)) from next((one.fault for one in stands if one.fault), None)

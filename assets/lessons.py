@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from assets.lake import Lake
-from assets.learner_asset import Shown, Stands, learner_asset
+from assets.learner_asset import Shown, Stands
 from assets.markdown import table
 from assets.runner import Ended
 from assets.scope_runs import Stand
@@ -32,7 +32,7 @@ def _figures(stand: Stand) -> dict[str, Any]:
     }
 
 
-def _step(client: Client, lake: Lake, ended: Ended) -> None:
+def _step(client: Client, lake: Lake, stand: Stand, ended: Ended) -> None:
     """Add what became of each proposal of a run, once, to the rows of the queue."""
     run, record = ended.prepared.run, ended.records[-1]
     done = LEARNER.review(run)
@@ -82,4 +82,3 @@ SHOWN = Shown(
     each=_step,
     deps=("path_scorecard", "routing_weights", "evaluation"),
 )
-lessons = learner_asset(SHOWN)

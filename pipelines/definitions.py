@@ -12,14 +12,7 @@ import dagster as dg
 from pipelines import jobs
 from pipelines.resources import BY_SETTINGS
 
-ASSET_MODULES = (
-    "assets.observations",
-    "assets.path_scorecard",
-    "assets.routing_weights",
-    "assets.evaluation",
-    "assets.lessons",
-    "assets.other_learners",
-)
+ASSET_MODULES = ("assets.observations", "assets.learning", "assets.other_learners")
 
 
 def definitions(resources: Mapping[str, Any] = BY_SETTINGS) -> dg.Definitions:

@@ -1,0 +1,15 @@
+"""The learners that have an asset of their own, in the order in which they learn from each other.
+
+Adding one is its module and one line here.
+"""
+
+from assets import evaluation, lessons, path_scorecard, routing_weights
+from assets.learner_asset import learner_assets
+
+learning = learner_assets(
+    "learning",
+    path_scorecard.SHOWN,
+    routing_weights.SHOWN,
+    evaluation.SHOWN,
+    lessons.SHOWN,
+)
