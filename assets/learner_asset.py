@@ -100,6 +100,9 @@ def learner_assets(name: str, *learners: Shown) -> dg.AssetsDefinition:
                 yield from _materialize(context, store, lake, shown)
             except dg.Failure as failure:
                 failed[shown.name] = failure
+            except TesseraError as error:
+                failed[shown.name] = dg.Failure(str(error))
+                failed[shown.name].__cause__ = error
         _raise(list(dict.fromkeys(failed.values())))
 
     return learned
@@ -127,10 +130,7 @@ def _raise(failures: Sequence[dg.Failure]) -> None:
 def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, shown: Shown) -> Results:
     queue, name = context.partition_key, name_of(shown.learner)
     version = lake.version("observations")
-    try:
-        stands = scope_runs.of_queue(store, lake, queue, lambda spec: spec == name, shown.each)
-    except TesseraError as error:
-        raise dg.Failure(str(error)) from error
+    stands = scope_runs.of_queue(store, lake, queue, lambda spec: spec == name, shown.each)
     if not stands:
         context.log.info(f"no config entry of {name} for queue {queue}: nothing to learn, nothing published")
         return

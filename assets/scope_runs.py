@@ -62,12 +62,23 @@ Each = Callable[[Client, Lake, Stand, Ended], None]
 def of_queue(
     client: Client, lake: Lake, queue: str, wanted: Callable[[str], bool], each: Each | None = None
 ) -> list[Stand]:
-    """Run what is due of each entry of the queue whose spec is wanted, in the config's order."""
+    """Run what is due of each entry of the queue whose spec is wanted, in the config's order.
+
+    Raises RunError, after all had their turn, for those whose run could not even be made.
+    """
     entries = specs.entries_of(client, queue)
     mine = [entry for entry in entries if wanted(entry["spec"])]
     if mine:
         lake.check_view(queue, View.of(client.whoami()))
-    return [of_entry(client, lake, entry, entries, each) for entry in mine]
+    stands, broken = [], []
+    for entry in mine:
+        try:
+            stands.append(of_entry(client, lake, entry, entries, each))
+        except TesseraError as error:
+            broken.append(str(error))
+    if broken:
+        raise RunError("\n".join(broken))
+    return stands
 
 
 def of_entry(

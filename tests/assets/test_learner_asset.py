@@ -141,6 +141,23 @@ def test_one_entry_that_fails_stops_no_other_and_nothing_is_materialized(
     assert worked.client.get_record("learn.outputs", f"{NAME}:q:method")["version"] == 1
 
 
+def test_a_spec_that_is_not_installed_is_named_and_the_other_learners_go_on(workspace: Workspace) -> None:
+    work(workspace.client, "q", "aaf")
+    pull(workspace.client, workspace.lake, "q")
+    specs.configure(workspace.client, "routing_weights:beta-bandit:v1", "q", options={"dimension": "method"})
+    specs.configure(workspace.client, NAME, "q")
+    held = workspace.client.get_record("learn.specs", NAME)
+    written = {name: held[name] for name in ("store", "key", "category", "tags", "visibility")}
+    broken = {**held["body"], "status": "proposed"}
+    workspace.client.write_records([{**written, "expected_version": 1, "body": broken}])
+
+    result = workspace.materialize("path_scorecard", "routing_weights")
+
+    assert not result.success
+    assert materialized(result) == ["routing_weights"]
+    assert f"spec {NAME} is proposed" in failure(result)
+
+
 def test_a_scope_that_failed_three_times_goes_on(worked: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(PathStatistics, "learn", lambda *_: 1 / 0)
