@@ -29,11 +29,16 @@ _ROWS_SHOWN, _ROW_CHARACTERS = 20, 500
 
 @dataclass(frozen=True, slots=True)
 class WholeCheck:
-    """A check of what stands in the store and the lake after the runs; ``find`` returns the rows at fault."""
+    """A check of what stands in the store and the lake after the runs; ``find`` returns the rows at fault.
+
+    ``told`` is what else to say of it, ``remedy`` what to do when it fails.
+    """
 
     name: str
     description: str
     find: Callable[[Client, Lake, str, Stands], Sequence[str]]
+    told: Callable[[Stands], Mapping[str, Any]] | None = None
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class Shown:
     """What is a learner's own about its asset.
 
     ``figures`` are the counts of one entry, ``table`` and ``plot`` markdown over all entries; ``keep`` writes
-    the lake's table; ``each`` is called after each run that published.
+    the lake's table; ``each`` is called after each run that published; ``more`` is metadata from the lake.
     """
 
     name: str
@@ -52,6 +57,7 @@ class Shown:
     plot: Callable[[Stands], str]
     keep: Callable[[Client, Lake, str, Stands], None] | None = None
     each: Each | None = None
+    more: Callable[[Lake, str, Stands], Mapping[str, Any]] | None = None
     whole: Sequence[WholeCheck] = ()
     deps: Sequence[str] = ("observations",)
     kinds: frozenset[str] = field(default=frozenset({"polars", "deltalake"}))
@@ -65,6 +71,15 @@ class Shown:
     def checks(self) -> list[Check | WholeCheck]:
         """Those of a run's outcome, then those of the whole."""
         return [*self.learner.checks, *self.whole]
+
+    def learn(self, client: Client, lake: Lake, queue: str) -> list[Stand]:
+        """Do what is due on a queue and bring the lake's table in step; no Dagster in it."""
+        name = name_of(self.learner)
+        stands = scope_runs.of_queue(client, lake, queue, lambda spec: spec == name, self.each)
+        standing = [stand for stand in stands if stand.record is not None]
+        if self.keep is not None and standing:
+            self.keep(client, lake, queue, standing)
+        return stands
 
 
 def learner_assets(name: str, *learners: Shown) -> dg.AssetsDefinition:
@@ -130,16 +145,17 @@ def _raise(failures: Sequence[dg.Failure]) -> None:
 def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, shown: Shown) -> Results:
     queue, name = context.partition_key, name_of(shown.learner)
     version = lake.version("observations")
-    stands = scope_runs.of_queue(store, lake, queue, lambda spec: spec == name, shown.each)
+    stands = shown.learn(store, lake, queue)
     if not stands:
         context.log.info(f"no config entry of {name} for queue {queue}: nothing to learn, nothing published")
         return
     standing = [stand for stand in stands if stand.record is not None]
-    if shown.keep is not None and standing:
-        shown.keep(store, lake, queue, standing)
     results = [*_results(shown, stands), *_whole(shown, store, lake, queue, standing)]
+    more = {check.name: check.told(standing) for check in shown.whole if check.told is not None}
     wanted = {(key.asset_key, key.name) for key in context.selected_asset_check_keys}
-    yield from (check_result(shown.key, result) for result in results if (shown.key, result.name) in wanted)
+    for result in results:
+        if (shown.key, result.name) in wanted:
+            yield check_result(shown.key, result, more.get(result.name))
     faults = [*scope_runs.faults(stands), *_told(shown, results)]
     if faults:
         raise dg.Failure("\n".join(faults)) from next((one.fault for one in stands if one.fault), None)
@@ -149,7 +165,10 @@ def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
     yield dg.MaterializeResult(
         asset_key=shown.key,
         data_version=dg.DataVersion(data_version(standing)),
-        metadata=metadata(standing, version, shown.figures, shown.table, shown.plot),
+        metadata={
+            **metadata(standing, version, shown.figures, shown.table, shown.plot),
+            **({} if shown.more is None else shown.more(lake, queue, standing)),
+        },
     )
 
 
@@ -172,23 +191,30 @@ def _results(shown: Shown, stands: Stands) -> list[CheckResult]:
 
 
 def _whole(shown: Shown, store: Client, lake: Lake, queue: str, stands: Stands) -> list[CheckResult]:
-    return [CheckResult(check.name, tuple(check.find(store, lake, queue, stands))) for check in shown.whole]
+    checks = shown.whole if stands else ()
+    return [CheckResult(check.name, tuple(check.find(store, lake, queue, stands))) for check in checks]
 
 
 def _told(shown: Shown, results: Sequence[CheckResult]) -> list[str]:
     """Failed checks of the whole in words; those of a run are told by the run's own failure."""
-    names = {check.name for check in shown.whole}
-    return [f"{one.name}: {'; '.join(one.rows[:5])}" for one in results if one.name in names and one.rows]
+    remedies = {check.name: check.remedy for check in shown.whole}
+    return [
+        f"{one.name}: {len(one.rows)} at fault: {'; '.join(one.rows[:5])}. {remedies[one.name]}".strip()
+        for one in results
+        if one.name in remedies and one.rows
+    ]
 
 
-def check_result(key: dg.AssetKey, result: CheckResult) -> dg.AssetCheckResult:
+def check_result(
+    key: dg.AssetKey, result: CheckResult, more: Mapping[str, Any] | None = None
+) -> dg.AssetCheckResult:
     """A check as Dagster takes it, with the first rows at fault."""
     rows = [row[:_ROW_CHARACTERS] for row in result.rows[:_ROWS_SHOWN]]
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=result.name,
         passed=result.passed,
-        metadata={"rows": dg.MetadataValue.json(rows), "count": len(result.rows)},
+        metadata={"rows": dg.MetadataValue.json(rows), "count": len(result.rows), **(more or {})},
     )
 
 

@@ -3,11 +3,12 @@
 Adding one is its module and one line here.
 """
 
-from assets import evaluation, lessons, path_scorecard, routing_weights
+from assets import evaluation, lessons, memory_index, path_scorecard, routing_weights
 from assets.learner_asset import learner_assets
 
 learning = learner_assets(
     "learning",
+    memory_index.SHOWN,
     path_scorecard.SHOWN,
     routing_weights.SHOWN,
     evaluation.SHOWN,

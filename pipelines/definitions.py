@@ -12,7 +12,12 @@ import dagster as dg
 from pipelines import jobs
 from pipelines.resources import BY_SETTINGS
 
-ASSET_MODULES = ("assets.observations", "assets.learning", "assets.other_learners")
+ASSET_MODULES = (
+    "assets.observations",
+    "assets.fingerprints",
+    "assets.learning",
+    "assets.other_learners",
+)
 
 
 def definitions(resources: Mapping[str, Any] = BY_SETTINGS) -> dg.Definitions:

@@ -141,6 +141,19 @@ def test_every_asset_is_in_the_reference() -> None:
     assert set(section("Assets")) == assets()
 
 
+def test_every_tool_is_in_the_reference() -> None:
+    tools = importlib.import_module("tessera.server.tools").TOOLS
+
+    assert set(section("Tools")) == {tool.name for tool in tools}
+
+
+def test_every_metric_is_in_the_reference(store: Any) -> None:
+    told = store.http().get("/metrics").text
+
+    found = re.findall(r"^# TYPE (\w+) (\w+)", told, re.MULTILINE)
+    assert set(section("Metrics")) == {name for name, _ in found if not name.endswith("_created")}
+
+
 @pytest.fixture
 def routes(store: Any) -> set[str]:
     """What the store serves, as `METHOD /path`, by its own description."""
