@@ -15,11 +15,7 @@ from pipelines.resources import BY_SETTINGS
 ASSET_MODULES = (
     "assets.observations",
     "assets.fingerprints",
-    "assets.memory_index",
-    "assets.path_scorecard",
-    "assets.routing_weights",
-    "assets.evaluation",
-    "assets.lessons",
+    "assets.learning",
     "assets.other_learners",
 )
 

@@ -16,6 +16,8 @@ from assets.partitions import queues
 from pipelines import processes
 from tessera.errors import TesseraError
 
+_OURS = ("tessera.", "assets.", "schemas.", "learners.", "dagster._core.definitions.events.Failure")
+"""Errors whose sentence is ours, so that their class need not be told."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -144,7 +146,7 @@ def _root(error: SerializableErrorInfo) -> str:
         error = error.cause
     text = " ".join(error.message.split())
     name, _, rest = text.partition(": ")
-    return rest if name.startswith(("tessera.", "assets.", "schemas.", "learners.")) and rest else text
+    return rest if name.startswith(_OURS) and rest else text
 
 
 def _plain(metadata: Any) -> dict[str, Any]:
