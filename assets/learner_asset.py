@@ -118,7 +118,10 @@ def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
     yield dg.MaterializeResult(
         asset_key=shown.key,
         data_version=dg.DataVersion(data_version(standing)),
-        metadata=metadata(standing, version, shown.figures, shown.table, shown.plot),
+        metadata={
+            **metadata(standing, version, shown.figures, shown.table, shown.plot),
+            **({} if shown.more is None else shown.more(lake, queue, standing)),
+        },
     )
 
 
