@@ -1,15 +1,14 @@
 """Plots for a materialization's metadata: small pictures, drawn without a browser or the network.
 
-Promises a bounded size and no figure that is not in the noun: unknown is left out, never drawn as 0.
+Promises a bounded size and no figure that is not in the noun: unknown is left out, never drawn as 0. The
+drawing library is loaded only when something is drawn: it takes as long to load as a command to run.
 """
 
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
 import polars as pl
-import vl_convert
 
 MOST_GROUPS = 20
 LARGEST_PNG = 200_000
@@ -27,6 +26,8 @@ def label(dimensions: Mapping[str, str | None]) -> str:
 
 def intervals(groups: Sequence[Mapping[str, Any]], title: str) -> bytes:
     """A PNG of acceptance rates with their 95% intervals, the groups with most attempts first."""
+    import altair as alt
+
     shown = [group for group in groups if group["attempts"]][:MOST_GROUPS]
     rows = pl.DataFrame(
         {
@@ -58,11 +59,18 @@ def intervals(groups: Sequence[Mapping[str, Any]], title: str) -> bytes:
     )
     points = base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("rate:Q", scale=scale))
     chart = (lines + points).properties(title=title, width=420, height=alt.Step(18))
+    return png(chart)
+
+
+def png(chart: Any) -> bytes:
+    """An altair chart as a PNG."""
+    import vl_convert
+
     return bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=1))
 
 
-def inline(png: bytes, description: str) -> str:
+def inline(picture: bytes, description: str) -> str:
     """A PNG as an image in markdown, or a sentence instead of one that would be too large to keep."""
-    if len(png) > LARGEST_PNG:
-        return f"The plot of {description} is {len(png)} bytes and was left out."
-    return f"![{description}](data:image/png;base64,{base64.b64encode(png).decode()})"
+    if len(picture) > LARGEST_PNG:
+        return f"The plot of {description} is {len(picture)} bytes and was left out."
+    return f"![{description}](data:image/png;base64,{base64.b64encode(picture).decode()})"

@@ -34,8 +34,7 @@ def from_queue(
         if of_queue and learner.state_key(Scope(queue), one["options"]) == key:
             entry = one
     prepared = runs.prepare(client, {**entry, "options": dict(options)}, entries)
-    seen = evidence.from_api(client, prepared.run.scope, learner.reading(prepared.run), progress)
-    return prepared.verify(prepared.learn(seen))
+    return prepared.verify(prepared.learn(runs.from_api(client, progress)(prepared)))
 
 
 def from_file(

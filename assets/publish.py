@@ -1,8 +1,8 @@
 """The one place where learned nouns are published: checks first, then one compare-and-swap batch.
 
 Promises that nothing is written unless every check and budget holds, that a batch is written whole or not at
-all, that a lost answer is recognized as one's own write, and that an identical body makes no new version.
-Leaves out when to run and what to learn.
+all, always with a new version of the state, and that a lost answer is recognized as one's own write. Leaves
+out when to run and what to learn: whoever has nothing new does not come here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from tessera.canonical import digest
 from tessera.client import Client
 from tessera.errors import Conflict, NotFound, TesseraError
 
-Status = Literal["published", "unchanged", "superseded"]
+Status = Literal["published", "superseded"]
 
 _ROWS_TOLD = 5
 
@@ -42,7 +42,13 @@ class BudgetCrossed(PublishError):  # noqa: N818 - the sentence reads as what it
 
 
 class UnreadableState(PublishError):  # noqa: N818 - the sentence reads as what it is
-    """The state exists, but the key at hand may not read it."""
+    """A noun that the run goes on from exists, but the key at hand may not read it."""
+
+    def __init__(self, store: str, key: str) -> None:
+        super().__init__(
+            f"{store}/{key} exists but this key may not read it, so nothing was published. Run with the key "
+            "that wrote it or an admin's, or give the config entry a surface this key may read."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +90,20 @@ def verified(learner: Learner, outcome: Outcome, spec: Mapping[str, Any] | None 
     return Verified(learner, outcome, tuple(results))
 
 
-def publish(
-    client: Client, work: Verified, expected: Mapping[tuple[str, str], int] | None = None
-) -> Publication:
+def publish(client: Client, work: Verified) -> Publication:
     """Write the nouns of a verified outcome in one batch.
 
-    ``expected`` names the version each noun replaces, by store and key; by default the state's own where the
-    run read one, and 0, a noun that is not there, for all others.
+    Each replaces the version that the run read of it, as its state or among its records; the others must not
+    be there yet.
     """
     run, nouns = work.outcome.run, work.outcome.nouns
     state_at = work.learner.state_key(run.scope, run.options)
     state = next(noun for noun in nouns if (noun.store, noun.key) == state_at)
-    if run.state is not None and _holds(run.state, state, run.surface):
-        return Publication("unchanged", (_named(run.state),))
-    versions = {state_at: 0 if run.state is None else int(run.state["version"]), **(expected or {})}
+    versions: dict[tuple[str, str], int] = {}
+    for record in run.records:
+        at = (record["store"], record["key"])
+        versions[at] = max(int(record["version"]), versions.get(at, 0))
+    versions[state_at] = 0 if run.state is None else int(run.state["version"])
     tags = [name_of(work.learner), f"queue:{run.scope.queue}"]
     writes = [_write(noun, versions.get((noun.store, noun.key), 0), tags, run.surface) for noun in nouns]
     try:
@@ -111,22 +117,33 @@ def publish(
 
 def _after_conflict(client: Client, work: Verified, state: Noun, conflict: Conflict) -> Publication:
     """Decide what a refused batch means: our own write, another run's, or a fault."""
-    surface = work.outcome.run.surface
+    run, nouns = work.outcome.run, work.outcome.nouns
     current = read_state(client, state.store, state.key)
+    known = 0 if run.state is None else int(run.state["version"])
     if current is None:
-        raise UnreadableState(
-            f"{state.store}/{state.key} exists but this key may not read it, so nothing was published. Run "
-            "with the key that wrote it or an admin's, or give the config entry a surface this key may read."
-        ) from conflict
-    if _holds(current, state, surface):
-        others = [read_state(client, noun.store, noun.key) for noun in work.outcome.nouns]
-        found = [(record, noun) for record, noun in zip(others, work.outcome.nouns, strict=True) if record]
-        if len(found) == len(others) and all(_holds(record, noun, surface) for record, noun in found):
-            return Publication("published", tuple(_named(record) for record, _ in found))
-    known = work.outcome.run.state
-    if int(current["version"]) > (0 if known is None else int(known["version"])):
-        return Publication("superseded", (_named(current),))
-    raise conflict
+        raise UnreadableState(state.store, state.key) from conflict
+    if int(current["version"]) <= known:
+        raise _foreign(client, nouns, conflict) from conflict
+    if _holds(current, state, run.surface):
+        others = [read_state(client, noun.store, noun.key) for noun in nouns]
+        if all(
+            record and _holds(record, noun, run.surface) for record, noun in zip(others, nouns, strict=True)
+        ):
+            return Publication("published", tuple(_named(record) for record in others if record))
+    return Publication("superseded", (_named(current),))
+
+
+def _foreign(client: Client, nouns: Sequence[Noun], conflict: Conflict) -> PublishError:
+    """What to say when the state stands as it was read, but another noun of the batch does not."""
+    places = [int(one["index"]) for one in conflict.conflicts if isinstance(one.get("index"), int)]
+    for noun in [nouns[place] for place in places if place < len(nouns)]:
+        if read_state(client, noun.store, noun.key) is None:
+            return UnreadableState(noun.store, noun.key)
+    names = ", ".join(f"{nouns[place].store}/{nouns[place].key}" for place in places if place < len(nouns))
+    return PublishError(
+        f"{names or 'a noun of the batch'} was written by someone other than a run of this scope, so nothing "
+        "was published; the next run reads it anew"
+    )
 
 
 def _holds(record: Mapping[str, Any], noun: Noun, surface: Mapping[str, Any] | None) -> bool:

@@ -1,19 +1,42 @@
 """The runs that a config asks for: each entry of a scope with its pinned spec, its options and its state.
 
-Promises that what fixes a run is read in one place: an asset, a preview and a runner prepare it alike. Leaves
-out the verb around a run: who claims it and how it is submitted.
+Promises that what fixes a run is read in one place: an asset, a preview and a runner prepare it alike, and
+all tell the same way whether it has anything to do. Leaves out the verb around a run (`assets.run_verbs`) and
+doing it (`assets.runner`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from assets import evidence, specs
 from assets.lake import Lake
 from assets.publish import Verified, read_state, same_surface, verified
-from learners.contract import Evidence, Learner, Outcome, Run, Scope, Wanted, accept_options
+from learners.contract import (
+    Citation,
+    Evidence,
+    FollowsRecords,
+    Learner,
+    Outcome,
+    Reading,
+    Run,
+    Scope,
+    Wanted,
+    accept_options,
+    name_of,
+)
+from schemas.specs import RUN_SCHEMA, run_faults, run_identity
+from tessera.canonical import digest
 from tessera.client import Client
-from tessera.errors import NotFound
+from tessera.errors import NotFound, TesseraError
+from tessera.observations import REPORTING_HINT
+
+Later = Callable[[Scope, str], bool]
+"""Whether a readable observation of a scope lies after a cursor."""
+
+
+class RunError(TesseraError):
+    """A run that cannot be made or done; the sentence says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +47,56 @@ class Prepared:
     spec: Mapping[str, Any]
     run: Run
 
-    def read(self, lake: Lake) -> Evidence:
-        """What the run wants of the lake."""
-        return evidence.from_lake(lake, self.run.scope, self.learner.reading(self.run))
+    @property
+    def name(self) -> str:
+        """The spec's key."""
+        return name_of(self.learner)
+
+    @property
+    def state_version(self) -> int:
+        """The version of the state noun, 0 while there is none that the key may read."""
+        return 0 if self.run.state is None else int(self.run.state["version"])
+
+    def brief(self) -> dict[str, Any]:
+        """The brief of the run's verb, `tessera.learner-run.v1`."""
+        store, key = self.learner.state_key(self.run.scope, self.run.options)
+        return {
+            "schema": RUN_SCHEMA,
+            "spec": self.run.spec.body(),
+            "scope": self.run.scope.body(),
+            "options": dict(self.run.options),
+            "state": {"store": store, "key": key, "version": self.state_version},
+            "reporting": REPORTING_HINT,
+        }
+
+    def reading(self) -> Reading:
+        """What the run reads; one that goes on from its state takes at most the spec's budget at once."""
+        reading, most = self.learner.reading(self.run), int(self.spec["budget"]["observations"])
+        if reading.last is not None:
+            return reading
+        return replace(reading, limit=most if reading.limit is None else min(most, reading.limit))
+
+    def due(self, later: Later) -> str | None:
+        """Why the run is to be enqueued, in a few words; None when it has nothing to do."""
+        state = self.run.state
+        cursor = "0" if state is None else cursor_of(state)
+        if isinstance(self.learner, FollowsRecords):
+            reach = self.learner.reach(self.run)
+            if reach is None:
+                return None
+            new = state is None or int(reach) > int(cursor)
+        else:
+            new = later(self.run.scope, cursor)
+        if new:
+            return "new observations"
+        return None if state is None else self._changed(state["body"])
+
+    def _changed(self, body: Mapping[str, Any]) -> str | None:
+        if self.run.restart:
+            return "another surface"
+        if body.get("spec") != self.run.spec.body():
+            return "another spec"
+        return "other options" if digest(body.get("options")) != digest(self.run.options) else None
 
     def learn(self, seen: Evidence) -> Outcome:
         """The outcome of the run over what was read."""
@@ -37,15 +107,106 @@ class Prepared:
         return verified(self.learner, outcome, self.spec)
 
 
-def of_queue(client: Client, name: str, queue: str) -> list[Prepared]:
-    """The runs of one spec on a queue that the config activates or shadows, in the config's order."""
-    entries = specs.entries_of(client, queue)
-    return [prepare(client, entry, entries) for entry in entries if entry["spec"] == name]
+def from_lake(lake: Lake) -> Callable[[Prepared], Evidence]:
+    """Reads a run's observations from the lake."""
+    return lambda prepared: evidence.from_lake(lake, prepared.run.scope, prepared.reading())
+
+
+def from_api(client: Client, progress: evidence.Progress | None = None) -> Callable[[Prepared], Evidence]:
+    """Reads a run's observations from the store."""
+    return lambda prepared: evidence.from_api(client, prepared.run.scope, prepared.reading(), progress)
+
+
+def later_in_lake(lake: Lake) -> Later:
+    """Asks the lake."""
+
+    def later(scope: Scope, cursor: str) -> bool:
+        rows = lake.observations(scope.queue, kind=scope.kind, after=int(cursor), first=1, columns=["cursor"])
+        return bool(rows.height)
+
+    return later
+
+
+def later_in_store(client: Client) -> Later:
+    """Asks the store."""
+
+    def later(scope: Scope, cursor: str) -> bool:
+        return bool(client.pending(scope.queue, kind=scope.kind, after=cursor, cap=1)["count"])
+
+    return later
+
+
+def cursor_of(state: Mapping[str, Any]) -> str:
+    """The cursor of a state noun. Raises RunError when it is none."""
+    cursor = state["body"].get("cursor")
+    if not isinstance(cursor, str) or not cursor.isascii() or not cursor.isdigit():
+        raise RunError(
+            f"{state['store']}/{state['key']} version {state['version']} is no learner's state: it has no "
+            "cursor. Write the last version that a run published again, or use another queue."
+        )
+    return cursor
+
+
+def identity(brief: Mapping[str, Any]) -> str:
+    """The identity of the run of a brief."""
+    return run_identity(brief["spec"], brief["scope"], brief["options"], brief["state"])
 
 
 def prepare(client: Client, entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] = ()) -> Prepared:
     """The run of one config entry, its spec, state and records read from the store now."""
     citation, body = specs.installed(client, entry["spec"])
+    return _prepared(client, citation, body, entry, entries)
+
+
+def of_brief(client: Client, brief: Mapping[str, Any]) -> Prepared:
+    """The run of a claimed brief, everything it names read again.
+
+    Raises RunError for a brief that is none, that pins another spec than the one installed, that no config
+    entry asks for any more, or that names another state than its own; SpecError for a spec that never runs.
+    """
+    faults = run_faults(brief)
+    if faults:
+        listed = "; ".join(f"{fault.path} {fault.message}" for fault in faults[:5])
+        raise RunError(f"this is not the brief of a learner run: {listed}")
+    name = brief["spec"]["key"]
+    installed, body = specs.installed(client, name)
+    pinned = Citation(**brief["spec"])
+    if pinned.sha256 != installed.sha256:
+        raise RunError(
+            f"the run pins spec {name} version {pinned.version} ({pinned.sha256[:12]}…), but version "
+            f"{installed.version} ({installed.sha256[:12]}…) is installed: enqueue the run anew"
+        )
+    scope = Scope(**brief["scope"])
+    entries = specs.entries_of(client, scope.queue)
+    entry = _entry(entries, name, scope, brief["options"])
+    prepared = _prepared(client, pinned, body, entry, entries)
+    own = prepared.brief()["state"]
+    if (own["store"], own["key"]) != (brief["state"]["store"], brief["state"]["key"]):
+        raise RunError(f"the brief names the state {brief['state']['key']}, but the run's is {own['key']}")
+    return prepared
+
+
+def _entry(
+    entries: Sequence[Mapping[str, Any]], name: str, scope: Scope, options: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The config's entry that asks for a run; it says the mode and the surface."""
+    for entry in entries:
+        same_scope = (entry["queue"], entry.get("kind")) == (scope.queue, scope.kind)
+        if entry["spec"] == name and same_scope and digest(entry["options"]) == digest(options):
+            return entry
+    raise RunError(
+        f"no config entry runs {name} on queue {scope.queue} with these options any more: "
+        f"`learner configure {name} --queue {scope.queue}` adds one"
+    )
+
+
+def _prepared(
+    client: Client,
+    citation: Citation,
+    body: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    entries: Sequence[Mapping[str, Any]],
+) -> Prepared:
     learner = specs.runnable(entry["spec"], body)
     accept_options(learner, entry["options"])
     scope = Scope(entry["queue"], entry.get("kind"))
@@ -81,7 +242,7 @@ def _wanted(client: Client, want: Wanted) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     after: str | None = None
     while True:
-        page = client.list_records(store=want.store, tag=want.tag, after=after)
+        page = client.list_records(store=want.store, tag=want.tag, prefix=want.prefix, after=after)
         keys = [item["key"] for item in page["items"]]
         records += [record for key in keys for record in _wanted(client, Wanted(want.store, key))]
         if not page["has_more"]:

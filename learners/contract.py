@@ -8,12 +8,12 @@ values.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
 from schemas.specs import OUTPUTS, USE_POLICY, spec_key
-from tessera.canonical import digest, dumps
+from tessera.canonical import digest, dumps, utf16_key
 from tessera.errors import Fault, TesseraError
 
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -97,12 +97,18 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Records a run reads beside its state: one by key (newest unless versioned), or all with a tag."""
+    """Records a run reads beside its state: one by key (newest unless versioned), or all that have a tag and
+    whose keys begin with a prefix.
+
+    A noun that the run writes beside its state replaces the version that was read of it, so a learner that
+    writes such a noun again wants it.
+    """
 
     store: str
     key: str | None = None
     version: int | None = None
     tag: str | None = None
+    prefix: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +160,14 @@ class Run:
 class Outcome:
     """What a run would publish, with what it was made from, so that checks can recompute it.
 
-    ``nouns`` are in writing order; the one with the key of ``state_key`` is the run's state.
+    ``nouns`` are in writing order; the one with the key of ``state_key`` is the run's state. A learner that
+    calls a model says how often; those here never do.
     """
 
     run: Run
     evidence: Evidence
     nouns: tuple[Noun, ...]
+    model_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +219,40 @@ class Learner(Protocol):
         """The nouns to publish. Same arguments, same bytes."""
 
 
+@runtime_checkable
+class FollowsRecords(Protocol):
+    """A learner that learns from what others published, not from observations."""
+
+    def reach(self, run: Run) -> str | None:
+        """The cursor that a run would reach by ``run.records``; ``None`` when there is nothing to read."""
+
+
+class Plain:
+    """What most learners answer alike; a learner may inherit it and say only what is its own.
+
+    One noun a scope, no options, no checks, the newest observations up to the spec's budget.
+    """
+
+    spec: Mapping[str, Any]
+    checks: Sequence[Check] = ()
+
+    def option_faults(self, options: Mapping[str, Any], root: str) -> list[Fault]:
+        """Every option is one too many."""
+        return [Fault(f"{root}.{name}", "is not a known field") for name in sorted(options, key=utf16_key)]
+
+    def state_key(self, scope: Scope, options: Mapping[str, Any]) -> tuple[str, str]:
+        """The one noun of the scope."""
+        return output_key(self.spec, scope)
+
+    def reading(self, run: Run) -> Reading:
+        """As many of the newest observations as the budget has."""
+        return Reading(last=int(self.spec["budget"]["observations"]))
+
+    def wanted(self, run: Run) -> Sequence[Wanted]:
+        """No records beside the state."""
+        return ()
+
+
 def name_of(learner: Learner) -> str:
     """``learner:strategy:vN``."""
     return spec_key(learner.spec["learner"], learner.spec["strategy"], learner.spec["version"])
@@ -251,12 +293,16 @@ def run_checks(learner: Learner, outcome: Outcome) -> list[CheckResult]:
 def over_budget(spec: Mapping[str, Any], outcome: Outcome) -> str | None:
     """The first budget of a spec body that an outcome crosses, as a sentence; ``None`` within all of them.
 
-    Runtime and model calls are for whoever runs the learner to measure.
+    Runtime is for whoever runs the learner to measure.
     """
     budget = spec["budget"]
     whose = spec_key(spec["learner"], spec["strategy"], spec["version"])
     size = sum(len(dumps(noun.body)) for noun in outcome.nouns)
-    spent = {"observations": outcome.evidence.frame.height, "output_bytes": size}
+    spent = {
+        "observations": outcome.evidence.frame.height,
+        "output_bytes": size,
+        "model_calls": outcome.model_calls,
+    }
     for name, amount in spent.items():
         if amount > budget[name]:
             return f"{whose} crosses its budget of {budget[name]} {name}: {amount}"

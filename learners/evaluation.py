@@ -77,7 +77,9 @@ class Evaluation:
         ]
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
-        """One noun; for lessons one for each that stands, and the state, which lists all that were offered."""
+        """One noun; for lessons one for each that stands, and the state, which lists all that were
+        offered.
+        """
         counted = run.counted(evidence)
         store, key = self.state_key(run.scope, run.options)
         if run.options["dimension"] != LESSON:

@@ -12,15 +12,17 @@ import pytest
 from assets import pack, specs
 from assets.lake import Lake
 from assets.partitions import queues
-from assets.path_scorecard import KEY, NAME, path_scorecard
+from assets.path_scorecard import SHOWN, path_scorecard
 from assets.pull import pull
-from learners.contract import Check
+from learners.contract import Check, name_of
 from learners.path_statistics import LEARNER, PathStatistics
 from tessera.canonical import digest
 from tessera.client import Client
 from tessera.errors import NotFound
 from tests.assets.working import work
 
+NAME = name_of(LEARNER)
+KEY = SHOWN.key
 RECORD = ("learn.outputs", f"{NAME}:q")
 
 

@@ -1,0 +1,211 @@
+"""The one shape of every learner's asset: it is the worker of its learner's verbs.
+
+Read what the config asks for, enqueue or find the due run, claim it, do it, and materialize what then stands
+in the store; a failed check or run is yielded, submitted and raised, and nothing is materialized. A learner's
+module says only what is its own: its table, its figures, its plot. Leaves out the runs (`assets.scope_runs`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from assets import runs, scope_runs, specs
+from assets.lake import Lake
+from assets.partitions import queues
+from assets.scope_runs import Each, Stand
+from learners.contract import Check, CheckResult, Learner, name_of, run_checks
+from tessera.canonical import digest
+from tessera.client import Client
+
+Results = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
+Stands = Sequence[Stand]
+
+_ROWS_SHOWN, _ROW_CHARACTERS = 20, 500
+
+
+@dataclass(frozen=True, slots=True)
+class WholeCheck:
+    """A check of what stands in the store and the lake after the runs; ``find`` returns the rows at fault."""
+
+    name: str
+    description: str
+    find: Callable[[Client, Lake, str, Stands], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is a learner's own about its asset.
+
+    ``figures`` are the counts of one entry, ``table`` and ``plot`` markdown over all entries; ``keep`` writes
+    the lake's table; ``each`` is called after each run that published.
+    """
+
+    name: str
+    learner: Learner
+    description: str
+    figures: Callable[[Stand], Mapping[str, Any]]
+    table: Callable[[Stands], str]
+    plot: Callable[[Stands], str]
+    keep: Callable[[Client, Lake, str, Stands], None] | None = None
+    each: Each | None = None
+    whole: Sequence[WholeCheck] = ()
+    deps: Sequence[str] = ("observations",)
+    kinds: frozenset[str] = field(default=frozenset({"polars", "deltalake"}))
+
+    @property
+    def key(self) -> dg.AssetKey:
+        """The asset's key."""
+        return dg.AssetKey(self.name)
+
+
+def learner_asset(shown: Shown) -> dg.AssetsDefinition:
+    """The asset of a learner, partitioned by queue."""
+    checks: list[Check | WholeCheck] = [*shown.learner.checks, *shown.whole]
+
+    # a multi-asset of one: only its output and checks may be absent, and a queue without an entry has neither
+    @dg.multi_asset(
+        name=shown.name,
+        specs=[
+            dg.AssetSpec(
+                shown.key,
+                deps=[dg.AssetKey(name) for name in shown.deps],
+                skippable=True,
+                group_name="learning",
+                kinds=set(shown.kinds),
+                code_version=f"v{shown.learner.spec['version']}",
+                description=shown.description,
+            )
+        ],
+        check_specs=[
+            dg.AssetCheckSpec(check.name, asset=shown.key, description=check.description, blocking=True)
+            for check in checks
+        ],
+        partitions_def=queues,
+        can_subset=True,
+    )
+    def learned(
+        context: dg.AssetExecutionContext, store: dg.ResourceParam[Client], lake: dg.ResourceParam[Lake]
+    ) -> Results:
+        if shown.key in context.selected_asset_keys:
+            yield from _materialize(context, store, lake, shown)
+        else:
+            yield from _check_alone(context, store, lake, shown)
+
+    return learned
+
+
+def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, shown: Shown) -> Results:
+    queue, name = context.partition_key, name_of(shown.learner)
+    version = lake.version("observations")
+    stands = scope_runs.of_queue(store, lake, queue, lambda spec: spec == name, shown.each)
+    if not stands:
+        context.log.info(f"no config entry of {name} for queue {queue}: nothing to learn, nothing published")
+        return
+    standing = [stand for stand in stands if stand.record is not None]
+    if shown.keep is not None and standing:
+        shown.keep(store, lake, queue, standing)
+    results = [*_results(shown, stands), *_whole(shown, store, lake, queue, standing)]
+    wanted = {key.name for key in context.selected_asset_check_keys}
+    yield from (_yielded(shown, result) for result in results if result.name in wanted)
+    faults = [*scope_runs.faults(stands), *_told(shown, results)]
+    if faults:
+        raise dg.Failure("\n".join(faults)) from next((one.fault for one in stands if one.fault), None)
+    if not standing:
+        context.log.info(f"{name} has nothing to learn from on queue {queue} yet")
+        return
+    yield dg.MaterializeResult(
+        asset_key=shown.key,
+        data_version=dg.DataVersion(data_version(standing)),
+        metadata=_metadata(shown, standing, version),
+    )
+
+
+def _check_alone(context: dg.AssetExecutionContext, store: Client, lake: Lake, shown: Shown) -> Results:
+    """The checks without the asset: of what a run would publish now, which is not published."""
+    queue, name = context.partition_key, name_of(shown.learner)
+    entries = specs.entries_of(store, queue)
+    found: list[list[CheckResult]] = []
+    for entry in [entry for entry in entries if entry["spec"] == name]:
+        prepared = runs.prepare(store, entry, entries)
+        outcome = prepared.learn(runs.from_lake(lake)(prepared))
+        found.append(run_checks(shown.learner, outcome))
+    wanted = {key.name for key in context.selected_asset_check_keys}
+    for check in shown.learner.checks:
+        if check.name in wanted:
+            rows = [
+                row for one in found for result in one if result.name == check.name for row in result.rows
+            ]
+            yield _yielded(shown, CheckResult(check.name, tuple(rows)))
+
+
+def _results(shown: Shown, stands: Stands) -> list[CheckResult]:
+    """Each check over the runs of all entries; none of them for entries that had no run."""
+    checked = [stand for stand in stands if stand.checks]
+    return [
+        CheckResult(
+            check.name,
+            tuple(
+                row
+                for stand in checked
+                for result in stand.checks
+                if result.name == check.name
+                for row in result.rows
+            ),
+        )
+        for check in (shown.learner.checks if checked else ())
+    ]
+
+
+def _whole(shown: Shown, store: Client, lake: Lake, queue: str, stands: Stands) -> list[CheckResult]:
+    return [CheckResult(check.name, tuple(check.find(store, lake, queue, stands))) for check in shown.whole]
+
+
+def _told(shown: Shown, results: Sequence[CheckResult]) -> list[str]:
+    """Failed checks of the whole in words; those of a run are told by the run's own failure."""
+    names = {check.name for check in shown.whole}
+    return [f"{one.name}: {'; '.join(one.rows[:5])}" for one in results if one.name in names and one.rows]
+
+
+def _yielded(shown: Shown, result: CheckResult) -> dg.AssetCheckResult:
+    rows = [row[:_ROW_CHARACTERS] for row in result.rows[:_ROWS_SHOWN]]
+    return dg.AssetCheckResult(
+        asset_key=shown.key,
+        check_name=result.name,
+        passed=result.passed,
+        metadata={"rows": dg.MetadataValue.json(rows), "count": len(result.rows)},
+    )
+
+
+def data_version(stands: Stands) -> str:
+    """The digest of the one state noun, or the digest of several by key."""
+    digests = {stand.standing["key"]: str(stand.standing["sha256"]) for stand in stands}
+    return next(iter(digests.values())) if len(digests) == 1 else digest(digests)
+
+
+def _metadata(shown: Shown, stands: Stands, lake_version: int | None) -> dict[str, Any]:
+    records = [
+        {
+            **{name: stand.standing[name] for name in ("store", "key", "version", "sha256")},
+            "status": stand.status,
+            "cursor": stand.body["cursor"],
+            "mode": stand.prepared.run.mode,
+            "verbs": stand.task_ids,
+            **shown.figures(stand),
+        }
+        for stand in stands
+    ]
+    first = records[0]
+    return {
+        "record": f"{first['store']}/{first['key']}",
+        "record_version": first["version"],
+        "sha256": first["sha256"],
+        "status": first["status"],
+        "cursor": first["cursor"],
+        **shown.figures(stands[0]),
+        "records": dg.MetadataValue.json(records),
+        "lake_version": dg.MetadataValue.null() if lake_version is None else lake_version,
+        "table": dg.MetadataValue.md(shown.table(stands)),
+        "plot": dg.MetadataValue.md(shown.plot(stands)),
+    }
