@@ -23,6 +23,7 @@ def definitions(resources: Mapping[str, Any] = BY_SETTINGS) -> dg.Definitions:
         asset_checks=dg.load_asset_checks_from_modules(modules),
         jobs=[jobs.workspace, jobs.pull],
         resources=dict(resources),
+        executor=dg.in_process_executor,  # a run is one process: it holds its queue's turn from end to end
     )
 
 

@@ -128,13 +128,15 @@ def _run_all(
         return []
     from assets.lake import Lake
     from assets.pull import watcher
-    from pipelines import history, instance
+    from pipelines import history, instance, resources, turns
     from pipelines.definitions import definitions
 
-    lake = Lake(settings.lake)
+    waits = resources.turns_of(settings)
+    lake = resources.lake_of(Lake(settings.lake), waits, lambda said: err.print(escape(said)))
     job = definitions({"store": client, "lake": lake}).resolve_job_def(job_name)
     outcomes = []
     with instance.instance(settings.dagster_home) as dagster:
+        turns.end_left_behind(dagster, waits)
         history.add_queues(dagster, names)
         for name in names:
             with _progress(name) as progress:

@@ -1,0 +1,96 @@
+"""One run of a queue at a time, and what a killed one leaves behind."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from pipelines.instance import instance
+from pipelines.turns import TurnError, Turns, end_left_behind, left_behind
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pipelines.turns import Turns
+with Turns(Path(sys.argv[1])).take("packing", sys.argv[2]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def turns(tmp_path: Path) -> Turns:
+    return Turns(tmp_path / "turns")
+
+
+@contextmanager
+def holder(folder: Path, run_id: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the turn of queue packing."""
+    command = [sys.executable, "-c", HOLD, str(folder), run_id]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_the_second_run_of_a_queue_waits_for_the_first_and_another_queues_does_not(turns: Turns) -> None:
+    """D13."""
+    order, waiting = [], threading.Event()
+
+    def second() -> None:
+        with turns.take("packing", "b", told=lambda _: waiting.set()):
+            order.append("second")
+
+    with turns.take("packing", "a"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waiting.wait(5)
+        with turns.take("sorting", "c"):
+            order.append("other queue")
+        order.append("first")
+    thread.join(5)
+
+    assert order == ["other queue", "first", "second"]
+
+
+def test_a_run_that_waited_too_long_says_so_and_did_nothing(turns: Turns) -> None:
+    with (
+        turns.take("packing", "a"),
+        pytest.raises(TurnError, match="another run of queue packing"),
+        turns.take("packing", "b", patience=0.2),
+    ):
+        pytest.fail("two runs have the turn")
+    assert turns.alive("b") is None
+
+
+def test_a_killed_process_holds_no_turn_and_its_run_is_ended_as_failed(turns: Turns, tmp_path: Path) -> None:
+    with instance(tmp_path / "dagster") as history:
+        runs = [
+            history.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED, tags={"n": str(number)})
+            for number in range(3)
+        ]
+        killed, living, starting = (run.run_id for run in runs)
+        with holder(tmp_path / "turns", killed) as child:
+            child.kill()
+        with holder(tmp_path / "turns", living):
+            assert left_behind(history, turns) == [killed]
+            assert end_left_behind(history, turns) == [killed]
+            found = [history.get_run_by_id(run_id) for run_id in (killed, living, starting)]
+            statuses = [run.status.value for run in found if run is not None]
+
+    assert statuses == ["FAILURE", "STARTED", "STARTED"]
+    with turns.take("packing", "next", patience=0.2):
+        assert turns.alive("next") is True
+
+
+@dg.job
+def nothing() -> None:
+    """A job to have runs of."""
