@@ -108,7 +108,7 @@ def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
         shown.keep(store, lake, queue, standing)
     results = [*_results(shown, stands), *_whole(shown, store, lake, queue, standing)]
     wanted = {key.name for key in context.selected_asset_check_keys}
-    yield from (_yielded(shown, result) for result in results if result.name in wanted)
+    yield from (check_result(shown.key, result) for result in results if result.name in wanted)
     faults = [*scope_runs.faults(stands), *_told(shown, results)]
     if faults:
         raise dg.Failure("\n".join(faults)) from next((one.fault for one in stands if one.fault), None)
@@ -118,7 +118,7 @@ def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
     yield dg.MaterializeResult(
         asset_key=shown.key,
         data_version=dg.DataVersion(data_version(standing)),
-        metadata=_metadata(shown, standing, version),
+        metadata=metadata(standing, version, shown.figures, shown.table, shown.plot),
     )
 
 
@@ -137,7 +137,7 @@ def _check_alone(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
             rows = [
                 row for one in found for result in one if result.name == check.name for row in result.rows
             ]
-            yield _yielded(shown, CheckResult(check.name, tuple(rows)))
+            yield check_result(shown.key, CheckResult(check.name, tuple(rows)))
 
 
 def _results(shown: Shown, stands: Stands) -> list[CheckResult]:
@@ -168,10 +168,11 @@ def _told(shown: Shown, results: Sequence[CheckResult]) -> list[str]:
     return [f"{one.name}: {'; '.join(one.rows[:5])}" for one in results if one.name in names and one.rows]
 
 
-def _yielded(shown: Shown, result: CheckResult) -> dg.AssetCheckResult:
+def check_result(key: dg.AssetKey, result: CheckResult) -> dg.AssetCheckResult:
+    """A check as Dagster takes it, with the first rows at fault."""
     rows = [row[:_ROW_CHARACTERS] for row in result.rows[:_ROWS_SHOWN]]
     return dg.AssetCheckResult(
-        asset_key=shown.key,
+        asset_key=key,
         check_name=result.name,
         passed=result.passed,
         metadata={"rows": dg.MetadataValue.json(rows), "count": len(result.rows)},
@@ -184,7 +185,14 @@ def data_version(stands: Stands) -> str:
     return next(iter(digests.values())) if len(digests) == 1 else digest(digests)
 
 
-def _metadata(shown: Shown, stands: Stands, lake_version: int | None) -> dict[str, Any]:
+def metadata(
+    stands: Stands,
+    lake_version: int | None,
+    figures: Callable[[Stand], Mapping[str, Any]],
+    table: Callable[[Stands], str],
+    plot: Callable[[Stands], str] | None = None,
+) -> dict[str, Any]:
+    """What a materialization says of the nouns that stand: of the first, and of each in ``records``."""
     records = [
         {
             **{name: stand.standing[name] for name in ("store", "key", "version", "sha256")},
@@ -192,7 +200,7 @@ def _metadata(shown: Shown, stands: Stands, lake_version: int | None) -> dict[st
             "cursor": stand.body["cursor"],
             "mode": stand.prepared.run.mode,
             "verbs": stand.task_ids,
-            **shown.figures(stand),
+            **figures(stand),
         }
         for stand in stands
     ]
@@ -203,9 +211,9 @@ def _metadata(shown: Shown, stands: Stands, lake_version: int | None) -> dict[st
         "sha256": first["sha256"],
         "status": first["status"],
         "cursor": first["cursor"],
-        **shown.figures(stands[0]),
+        **figures(stands[0]),
         "records": dg.MetadataValue.json(records),
         "lake_version": dg.MetadataValue.null() if lake_version is None else lake_version,
-        "table": dg.MetadataValue.md(shown.table(stands)),
-        "plot": dg.MetadataValue.md(shown.plot(stands)),
+        "table": dg.MetadataValue.md(table(stands)),
+        **({} if plot is None else {"plot": dg.MetadataValue.md(plot(stands))}),
     }

@@ -5,11 +5,12 @@ any of it is used. Leaves out the store: ``assets.specs`` installs what a pack h
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from learners.catalog import SPECS
+from learners.registry import load
 from schemas.specs import (
     CATEGORY,
     CONFIG_KEY,
@@ -34,10 +35,10 @@ class PackError(TesseraError):
     """A folder that is no pack: the sentence names the file and what is wrong."""
 
 
-def documents() -> dict[str, bytes]:
-    """Path in the pack → canonical JSON, the manifest among them."""
+def documents(others: Sequence[str] = ()) -> dict[str, bytes]:
+    """Path in the pack → canonical JSON, the manifest among them; with the specs of other packages named."""
     files: dict[str, Any] = {"config.json": noun(CONFIG_KEY, EMPTY_CONFIG)}
-    for key, spec in SPECS.items():
+    for key, spec in {**SPECS, **{name: load(name).spec for name in others}}.items():
         name = key.replace(":", ".")
         files[f"specs/{name}.json"] = noun(key, spec)
         if spec["status"] == "implemented":
@@ -75,9 +76,9 @@ def run_template(key: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"queue": RUNS_QUEUE, "kind": spec["verb"]["category"], "private": True, "brief": brief}
 
 
-def write(folder: Path) -> list[str]:
+def write(folder: Path, others: Sequence[str] = ()) -> list[str]:
     """Write the pack into a folder, made if need be, and return the paths written."""
-    made = documents()
+    made = documents(others)
     for path, data in made.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

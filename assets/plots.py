@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 MOST_GROUPS = 20
+MOST_ARMS = 40
 LARGEST_PNG = 200_000
 _LABEL = 60
 
@@ -43,9 +44,8 @@ def intervals(groups: Sequence[Mapping[str, Any]], title: str) -> bytes:
         },
         schema_overrides={"rate": pl.Float64, "low": pl.Float64, "high": pl.Float64},
     )
-    order = alt.EncodingSortField(field="position", order="ascending")
     base = alt.Chart(alt.InlineData(values=rows.to_dicts())).encode(
-        y=alt.Y("group:N", sort=order, title=None, axis=alt.Axis(labelLimit=420)),
+        y=_rows_in_order("group"),
         color=alt.Color(
             "sample:N",
             title=None,
@@ -60,6 +60,75 @@ def intervals(groups: Sequence[Mapping[str, Any]], title: str) -> bytes:
     points = base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("rate:Q", scale=scale))
     chart = (lines + points).properties(title=title, width=420, height=alt.Step(18))
     return png(chart)
+
+
+def posteriors(categories: Sequence[Mapping[str, Any]], title: str) -> bytes:
+    """A PNG of routing weights: each arm's posterior mean with its 95% interval, and its weight."""
+    import altair as alt
+
+    rows: list[dict[str, Any]] = []
+    for category in categories:
+        for arm in category["arms"]:
+            if len(rows) < MOST_ARMS:
+                dimensions = {"category": category["category"], "arm": arm["arm"]}
+                rows.append(
+                    {
+                        "position": len(rows),
+                        "arm": f"{len(rows) + 1}. {label(dimensions)} ({arm['attempts']})",
+                        "low": arm["interval_low"],
+                        "high": arm["interval_high"],
+                        **{name: arm[name] for name in ("mean", "weight")},
+                    }
+                )
+    base = alt.Chart(alt.InlineData(values=rows)).encode(y=_rows_in_order("arm"))
+    x = alt.Scale(domain=[0, 1])
+    colour = alt.Scale(domain=["posterior, 95%", "weight"], range=["#1f6feb", "#d1570a"])
+    legend = alt.Legend(orient="bottom")
+
+    def kind(name: str) -> Any:
+        return alt.Color("kind:N", title=None, scale=colour, legend=legend), f"'{name}'"
+
+    (posterior, is_posterior), (weight, is_weight) = kind("posterior, 95%"), kind("weight")
+    of_posterior = base.transform_calculate(kind=is_posterior)
+    lines = of_posterior.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", scale=x, title="acceptance, and share of the work"), x2="high:Q", color=posterior
+    )
+    means = of_posterior.mark_point(filled=True, size=60, opacity=1).encode(
+        x=alt.X("mean:Q", scale=x), color=posterior
+    )
+    of_weight = base.transform_calculate(kind=is_weight)
+    weights = of_weight.mark_tick(thickness=3, size=14).encode(x=alt.X("weight:Q", scale=x), color=weight)
+    return png((lines + means + weights).properties(title=title, width=420, height=alt.Step(18)))
+
+
+def estimates(spans: Sequence[tuple[str, str, Mapping[str, Any]]], title: str) -> bytes:
+    """A PNG of estimates with their intervals; each is a name, a kind and ``{estimate, low, high}``."""
+    import altair as alt
+
+    rows = [
+        {"position": place, "estimate": name, "kind": kind, "value": one.get("estimate")}
+        | {end: one[end] for end in ("low", "high")}
+        for place, (name, kind, one) in enumerate(spans)
+        if one["low"] is not None
+    ]
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        y=_rows_in_order("estimate"),
+        color=alt.Color("kind:N", title=None, legend=alt.Legend(orient="bottom")),
+    )
+    lines = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", title="acceptance, with its interval"), x2="high:Q"
+    )
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(x="value:Q")
+    zero = alt.Chart(alt.InlineData(values=[{"at": 0}])).mark_rule(strokeDash=[4, 4]).encode(x="at:Q")
+    return png((zero + lines + points).properties(title=title, width=420, height=alt.Step(18)))
+
+
+def _rows_in_order(name: str) -> Any:
+    """The vertical axis: one line a row, in the order of ``position``."""
+    import altair as alt
+
+    order = alt.EncodingSortField(field="position", order="ascending")
+    return alt.Y(f"{name}:N", sort=order, title=None, axis=alt.Axis(labelLimit=420))
 
 
 def png(chart: Any) -> bytes:

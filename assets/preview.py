@@ -12,7 +12,7 @@ from typing import Any
 from assets import evidence, runs, specs
 from assets.evidence import ExportError, Progress
 from assets.publish import Verified, verified
-from learners.catalog import SPECS
+from learners.catalog import OBSERVATION, SPECS
 from learners.contract import Citation, Learner, Run, Scope, accept_options
 from learners.registry import load
 from schemas.specs import STORE
@@ -43,6 +43,12 @@ def from_file(
     """The preview of a spec over all that a file holds, which must be of one queue."""
     learner = known(name)
     accept_options(learner, options)
+    others = [kind for kind in learner.spec["reads"] if kind != OBSERVATION]
+    if others:
+        raise ExportError(
+            f"{name} reads {', '.join(others)} beside observations, which no export holds: preview it with "
+            "--queue"
+        )
     rows = evidence.from_file(path, progress)
     found = sorted(rows["queue"].unique().to_list())
     if len(found) != 1:

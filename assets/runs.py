@@ -176,6 +176,7 @@ def of_brief(client: Client, brief: Mapping[str, Any]) -> Prepared:
             f"the run pins spec {name} version {pinned.version} ({pinned.sha256[:12]}…), but version "
             f"{installed.version} ({installed.sha256[:12]}…) is installed: enqueue the run anew"
         )
+    specs.runnable(name, body)
     scope = Scope(**brief["scope"])
     entries = specs.entries_of(client, scope.queue)
     entry = _entry(entries, name, scope, brief["options"])

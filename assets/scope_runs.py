@@ -104,7 +104,7 @@ def of_entry(
         else:
             stand.status = "superseded"
         stand.prepared = runs.prepare(client, entry, entries)
-        if ended is not None and not _moved(ended, stand.prepared):
+        if ended is not None and ended.status == "published" and not _moved(ended, stand.prepared):
             stand.record = stand.prepared.run.state
             return stand
     raise RunError(f"{stand.prepared.name} was still behind after {_MOST_RUNS} runs")
@@ -121,7 +121,7 @@ def _one(client: Client, stand: Stand, read: Callable[[Prepared], Any]) -> Ended
 
 
 def _moved(ended: Ended, now: Prepared) -> bool:
-    """Whether the cursor moved: where a run could read nothing of its window, the next one is another time's."""
+    """Whether the cursor moved; where a run could read nothing of its window, the next waits for more."""
     before, after = ended.prepared.run, now.run.state
     if after is None or before.state is None or before.restart:
         return True

@@ -9,15 +9,16 @@ from typing import Any
 
 from schemas.specs import OUTPUTS, SPEC_SCHEMA, spec_key
 
-_OBSERVATION = "execution_observation"
+OBSERVATION = "execution_observation"
+"""The kind of the observations that the store has; what else a spec reads are nouns, by their schema."""
 
 
-def _spec(
+def spec_body(
     facet: str,
     strategy: str,
     *,
     status: str = "proposed",
-    reads: tuple[str, ...] = (_OBSERVATION,),
+    reads: tuple[str, ...] = (OBSERVATION,),
     writes: tuple[tuple[str, str, str], ...],
     trigger: Mapping[str, Any],
     observations: int,
@@ -27,6 +28,9 @@ def _spec(
     visibility: str = "surface_only",
     verb: Mapping[str, Any],
 ) -> dict[str, Any]:
+    """The body of a spec noun. ``writes`` are ``(schema, category, store)``, ``evaluation`` is ``(baseline,
+    metric, method, minimum evidence)``; it is deterministic, so its budget has no model call.
+    """
     baseline, metric, method, minimum_evidence = evaluation
     return {
         "schema": SPEC_SCHEMA,
@@ -61,7 +65,7 @@ _INGEST = {"category": "verb.ingest"}
 _BENCHMARK = {"category": "verb.benchmark_harness"}
 _NEWEST = {"new_observations": 32}
 
-PATH_STATISTICS = _spec(
+PATH_STATISTICS = spec_body(
     "path_statistics",
     "wilson-grouping",
     status="implemented",
@@ -78,7 +82,7 @@ PATH_STATISTICS = _spec(
     verb={**_BENCHMARK, "runner": "learners.path_statistics"},
 )
 
-MEMORY = _spec(
+MEMORY = spec_body(
     "memory",
     "minhash-lsh",
     writes=(
@@ -98,7 +102,7 @@ MEMORY = _spec(
     verb=_INGEST,
 )
 
-ROUTING_WEIGHTS = _spec(
+ROUTING_WEIGHTS = spec_body(
     "routing_weights",
     "beta-bandit",
     status="implemented",
@@ -115,11 +119,11 @@ ROUTING_WEIGHTS = _spec(
     verb={**_BENCHMARK, "runner": "learners.routing_weights"},
 )
 
-EVALUATION = _spec(
+EVALUATION = spec_body(
     "evaluation",
     "off-policy",
     status="implemented",
-    reads=(_OBSERVATION, "tessera.routing-weights.v1"),
+    reads=(OBSERVATION, "tessera.routing-weights.v1"),
     writes=(("tessera.evaluation.v1", "noun.eval_run", OUTPUTS),),
     trigger=_NEWEST,
     observations=1_000_000,
@@ -132,7 +136,7 @@ EVALUATION = _spec(
     verb={**_BENCHMARK, "runner": "learners.evaluation"},
 )
 
-LESSONS = _spec(
+LESSONS = spec_body(
     "lessons",
     "review-and-learn",
     status="implemented",
@@ -150,10 +154,10 @@ LESSONS = _spec(
     verb={**_BENCHMARK, "runner": "learners.lessons"},
 )
 
-PHRASING = _spec(
+PHRASING = spec_body(
     "phrasing",
     "acceptance-by-phrasing",
-    reads=(_OBSERVATION, "tessera.path-scorecard.v1"),
+    reads=(OBSERVATION, "tessera.path-scorecard.v1"),
     writes=(("tessera.phrasing-advice.v1", "noun.prompt_shim", OUTPUTS),),
     trigger={"on_demand": True},
     observations=100_000,
@@ -166,10 +170,10 @@ PHRASING = _spec(
     verb=_BENCHMARK,
 )
 
-SEARCHABILITY = _spec(
+SEARCHABILITY = spec_body(
     "searchability",
     "findability",
-    reads=("search_observation", _OBSERVATION),
+    reads=("search_observation", OBSERVATION),
     writes=(("tessera.findability-proposals.v1", "noun.seed_hypothesis", OUTPUTS),),
     trigger={"on_demand": True},
     observations=100_000,
@@ -182,7 +186,7 @@ SEARCHABILITY = _spec(
     verb=_BENCHMARK,
 )
 
-SHIM = _spec(
+SHIM = spec_body(
     "shim",
     "injection-uplift",
     writes=(("tessera.shim-scorecard.v1", "noun.prompt_shim", OUTPUTS),),
@@ -197,10 +201,10 @@ SHIM = _spec(
     verb=_BENCHMARK,
 )
 
-DECOMPOSITION = _spec(
+DECOMPOSITION = spec_body(
     "decomposition",
     "split-pattern",
-    reads=(_OBSERVATION, "task_graph_observation"),
+    reads=(OBSERVATION, "task_graph_observation"),
     writes=(("tessera.split-patterns.v1", "noun.reflex_procedure", OUTPUTS),),
     trigger={"on_demand": True},
     observations=100_000,
@@ -213,7 +217,7 @@ DECOMPOSITION = _spec(
     verb=_BENCHMARK,
 )
 
-PREFERENCE = _spec(
+PREFERENCE = spec_body(
     "preference",
     "pairwise-choice",
     reads=("choice_observation",),
@@ -230,10 +234,10 @@ PREFERENCE = _spec(
     verb=_BENCHMARK,
 )
 
-TRAINING_EXPORT = _spec(
+TRAINING_EXPORT = spec_body(
     "training_export",
     "rights-cleared-export",
-    reads=(_OBSERVATION, "execution_run"),
+    reads=(OBSERVATION, "execution_run"),
     writes=(("tessera.dataset-manifest.v1", "noun.benchmark_suite", OUTPUTS),),
     trigger={"on_demand": True},
     observations=100_000,

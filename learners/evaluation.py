@@ -68,12 +68,17 @@ class Evaluation:
         return Reading(last=int(run.options.get("last", 1_000_000)), columns=tuple(sorted(columns)))
 
     def wanted(self, run: Run) -> Sequence[Wanted]:
-        """The newest noun that may be judged, and the pinned versions of candidate and standing."""
+        """The newest noun that may be judged, the pinned versions of candidate and standing, and of lessons
+        the nouns that the run writes again.
+        """
         state = candidates.previous(run) or {}
         pinned = [state[who] for who in ("candidate", "standing") if state.get(who)]
+        store, key = self.state_key(run.scope, run.options)
+        again = [Wanted(store, prefix=f"{key}:")] if run.options["dimension"] == LESSON else []
         return [
             *(Wanted(store, key) for store, key in candidates.nouns_of(run)),
             *(Wanted(cited["store"], cited["key"], cited["version"]) for cited in pinned),
+            *again,
         ]
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:

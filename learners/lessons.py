@@ -95,12 +95,17 @@ class Lessons:
             *(Wanted(STORE, self._key(run.scope, target)) for target in BUDGETS if target != TARGET),
         ]
 
+    def reach(self, run: Run) -> str | None:
+        """The lowest cursor of the nouns that were read; None when there are none."""
+        cursors = [int(record["body"]["cursor"]) for record in self._sources(run)]
+        return str(min(cursors)) if cursors else None
+
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
         """The memory after the step; another target's noun only when the step changed it."""
         outcome, memory, proposer = self._step(run)
         learned = {lesson.key: lesson for lesson in proposer.lessons}
         applied = {proposal["op"].get("key") for proposal in outcome.applied}
-        cursor = str(min((int(record["body"]["cursor"]) for record in self._sources(run)), default=0))
+        cursor = self.reach(run) or "0"
         nouns = []
         for target in BUDGETS:
             before = self._entries(run, target)

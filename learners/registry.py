@@ -68,7 +68,11 @@ def entry_faults(entries: Mapping[int, Mapping[str, Any]], root: str = "body.ent
         if entry["mode"] == "off":
             continue
         path = f"{root}[{position}]"
-        learner = load(entry["spec"])
+        try:
+            learner = load(entry["spec"])
+        except UnknownLearner as error:
+            faults.append(Fault(f"{path}.spec", f"cannot run: {error}"))
+            continue
         refused = learner.option_faults(entry["options"], f"{path}.options")
         faults += refused
         if refused:

@@ -12,7 +12,14 @@ import dagster as dg
 from pipelines import jobs
 from pipelines.resources import BY_SETTINGS
 
-ASSET_MODULES = ("assets.observations", "assets.path_scorecard")
+ASSET_MODULES = (
+    "assets.observations",
+    "assets.path_scorecard",
+    "assets.routing_weights",
+    "assets.evaluation",
+    "assets.lessons",
+    "assets.other_learners",
+)
 
 
 def definitions(resources: Mapping[str, Any] = BY_SETTINGS) -> dg.Definitions:

@@ -1,4 +1,4 @@
-"""The `learner` command: the catalog, its pack, what is switched on, and what would be published.
+"""The `learner` command: the catalog, its pack, what is switched on, what would be published, runs by hand.
 
 Promises what the `tessera` command promises: tables or `--json` on stdout, one line a fault on stderr, exit
 status 0 done, 1 failed, 2 wrong usage. `specs`, `pack` and a preview from a file make no network call, and
@@ -54,12 +54,16 @@ def pack(
     output: Annotated[
         Path, typer.Option("--output", help="The folder to write; made if need be.", file_okay=False)
     ],
+    spec: Annotated[
+        list[str] | None,
+        typer.Option("--spec", metavar="SPEC", help="Of an installed package; repeatable."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write specs, an empty config, run templates and digests into a folder; the same bytes each time."""
     from assets import pack as packs
 
-    written = packs.write(output)
+    written = packs.write(output, spec or ())
     if as_json:
         say_json({"output": str(output), "files": written})
     else:
@@ -153,6 +157,49 @@ def preview(
     for noun in nouns:
         say(f"{noun.store}/{noun.key} ({noun.category})")
         _show(noun.body)
+
+
+@app.command()
+def enqueue(
+    spec: Spec,
+    queue: Annotated[str, typer.Option("--queue", help="The queue to learn from.")],
+    as_json: Json = False,
+) -> None:
+    """Enqueue the runs of a spec that have something to do on a queue; a repeat adds none."""
+    from assets import on_demand
+    from tessera.client import Client
+
+    with Client() as client:
+        asked = [one.document() for one in on_demand.enqueue(client, spec, queue)]
+    if as_json:
+        say_json({"runs": asked})
+        return
+    for one in asked:
+        if one["task_id"] is None:
+            say(f"{one['state']['key']}: nothing is new since version {one['state']['version']}")
+        else:
+            say(f"{one['state']['key']}: {one['reason']}; run {one['task_id']} is {one['task_state']}")
+    if any(one["task_state"] == "queued" for one in asked):
+        say("`learner run-one` does one of them; so does the next `workspace run`")
+
+
+@app.command("run-one")
+def run_one(as_json: Json = False) -> None:
+    """Claim one waiting run of the caller's and do it: read the store, check, publish, submit."""
+    from assets import on_demand
+    from tessera.client import Client
+
+    with Client() as client, Progress("reading", None) as progress:
+        ended = on_demand.run_one(client, progress.at)
+    if as_json:
+        found = None if ended is None else {"task_id": ended.task_id, "status": ended.status}
+        say_json({"run": found and {**found, "records": [dict(one) for one in ended.records]}})  # type: ignore[union-attr]
+    elif ended is None:
+        say("no run is waiting for this key")
+    else:
+        say(f"{ended.prepared.name} on {ended.prepared.run.scope.queue}: {ended.status}")
+        for one in ended.records:
+            say(f"  {one['store']}/{one['key']} version {one['version']}")
 
 
 def _show(body: Any) -> None:

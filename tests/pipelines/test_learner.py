@@ -69,7 +69,7 @@ def test_specs_lists_the_catalog_without_the_network(learner: Command) -> None:
 
     specs = {spec["key"]: spec["status"] for spec in json.loads(told.stdout)["specs"]}
     assert specs == {key: spec["status"] for key, spec in SPECS.items()}
-    assert [key for key, status in specs.items() if status == "implemented"] == [NAME]
+    assert NAME in [key for key, status in specs.items() if status == "implemented"]
     assert all(key in table.stdout for key in specs)
 
 

@@ -1,0 +1,85 @@
+"""The asset `lessons`: the few lessons that the figures of a queue have earned, published as a noun.
+
+What is its own: the table `review_outcomes`, one row a proposal of each step, and the lessons in words.
+Leaves out the step itself, which is `learners.lessons`.
+"""
+
+from collections import Counter
+from typing import Any
+
+import polars as pl
+
+from assets.lake import Lake
+from assets.learner_asset import Shown, Stands, learner_asset
+from assets.markdown import table
+from assets.runner import Ended
+from assets.scope_runs import Stand
+from learners.lessons import LEARNER
+from learners.review import BUDGETS, budget_used
+from schemas import lessons as schema
+from tessera.client import Client
+
+TABLE = "review_outcomes"
+
+
+def _figures(stand: Stand) -> dict[str, Any]:
+    entries = stand.body["entries"]
+    target = stand.body["target"]
+    return {
+        "lessons": len(entries),
+        "code_points": budget_used(entry["text"] for entry in entries),
+        "code_points_most": BUDGETS[target],
+    }
+
+
+def _step(client: Client, lake: Lake, ended: Ended) -> None:
+    """Add what became of each proposal of a run, once, to the rows of the queue."""
+    run, record = ended.prepared.run, ended.records[-1]
+    done = LEARNER.review(run)
+    outcomes = {name: getattr(done, name) for name in schema.OUTCOMES}
+    if ended.work is None:
+        return
+    body = ended.work.outcome.nouns[-1].body
+    queue = run.scope.queue
+    rows = schema.rows(queue, int(record["version"]), record["sha256"], record["key"], body, outcomes)
+    held = [schema.table()]
+    if lake.version(TABLE) is not None:
+        same_step = (pl.col("key") == record["key"]) & (pl.col("version") == record["version"])
+        held.append(lake.scan(TABLE).filter((pl.col("queue") == queue) & ~same_step).collect())
+    lake.write_table(TABLE, queue, schema.ReviewOutcomes.validate(pl.concat([*held, rows]), lazy=True))
+
+
+def _table(stands: Stands) -> str:
+    made = []
+    for stand in stands:
+        rows = [
+            [entry["text"], str(len(entry["support"])), (entry["recheck_at"] or "")[:10]]
+            for entry in stand.body["entries"]
+        ]
+        made.append(table(("lesson", "records behind it", "recheck"), rows, stand.body["scope"]["queue"]))
+    return "\n\n".join(made)
+
+
+def _plot(stands: Stands) -> str:
+    """How much of the memory is used, as a line of text: there is no curve in it."""
+    lines = []
+    for stand in stands:
+        figures = _figures(stand)
+        share = figures["code_points"] / figures["code_points_most"]
+        kinds = Counter("earned" if entry["support"] else "given" for entry in stand.body["entries"])
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "no lessons"
+        lines.append(f"`{'█' * round(20 * share):·<20}` {share:.0%} of the memory is used: {told}")
+    return "\n\n".join(lines)
+
+
+SHOWN = Shown(
+    name="lessons",
+    learner=LEARNER,
+    description="Short lessons earned by figures, retired when they no longer hold.",
+    figures=_figures,
+    table=_table,
+    plot=_plot,
+    each=_step,
+    deps=("path_scorecard", "routing_weights", "evaluation"),
+)
+lessons = learner_asset(SHOWN)
