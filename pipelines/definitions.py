@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines import jobs
+from pipelines import jobs, sensors
 from pipelines.resources import BY_SETTINGS
 
 ASSET_MODULES = (
@@ -19,6 +19,7 @@ ASSET_MODULES = (
     "assets.evaluation",
     "assets.lessons",
     "assets.other_learners",
+    "assets.lag",
 )
 
 
@@ -29,7 +30,8 @@ def definitions(resources: Mapping[str, Any] = BY_SETTINGS) -> dg.Definitions:
         assets=dg.load_assets_from_modules(modules),
         asset_checks=dg.load_asset_checks_from_modules(modules),
         jobs=[jobs.workspace, jobs.pull],
-        resources=dict(resources),
+        sensors=[sensors.threshold(sensors.learned_by(ASSET_MODULES)), sensors.schedule_nouns],
+        resources={**BY_SETTINGS, **resources},
         executor=dg.in_process_executor,  # a run is one process: it holds its queue's turn from end to end
     )
 

@@ -12,6 +12,7 @@ from assets.lake import Lake
 from pipelines.turns import Told, Turns
 from tessera.client import Client
 from tessera.settings import Settings
+from tessera.transport import Backoff
 
 PARTITION = "dagster/partition"
 
@@ -20,6 +21,13 @@ PARTITION = "dagster/partition"
 def store(_: dg.InitResourceContext) -> Iterator[Client]:
     """A client by the settings."""
     with Client() as client:
+        yield client
+
+
+@dg.resource(description="The same store for sensors: it gives up soon, since a tick is bounded in time.")
+def ticks(_: dg.InitResourceContext) -> Iterator[Client]:
+    """A client by the settings that is not patient."""
+    with Client(timeout=5.0, backoff=Backoff(tries=2)) as client:
         yield client
 
 
@@ -60,4 +68,4 @@ def _log(context: dg.InitResourceContext) -> Told | None:
     return None if context.log is None else context.log.info
 
 
-BY_SETTINGS: Mapping[str, dg.ResourceDefinition] = {"store": store, "lake": lake}
+BY_SETTINGS: Mapping[str, dg.ResourceDefinition] = {"store": store, "ticks": ticks, "lake": lake}

@@ -1,0 +1,206 @@
+"""The sensors: new queues become partitions, enough new work becomes a run, and schedule nouns are ticked.
+
+Promises ticks that are short and may end anywhere: a tick remembers only which queue it comes to next, and
+everything else is asked of the store and of Dagster's history anew, so that the next tick repairs what one left
+half done. Leaves out what is due (`pipelines.due`) and what may be launched (`pipelines.launches`).
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import dagster as dg
+
+from assets import lag, partitions
+from assets.lake import Lake
+from learners.contract import name_of
+from learners.registry import BUILT_IN
+from pipelines import due, jobs, launches, schedules, turns
+from pipelines.resources import turns_of
+from tessera.client import Client
+from tessera.settings import Settings
+
+EVERY_SECONDS = 30
+BUDGET_SECONDS = 20.0
+LAG_EVERY_SECONDS = 600
+_TOLD = 12
+
+
+@dataclass(slots=True)
+class Tick:
+    """What one tick of the threshold sensor found out."""
+
+    requests: list[dg.RunRequest] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    lags: dict[str, int | None] = field(default_factory=dict)
+    following: str = ""
+
+
+def learned_by(modules: Sequence[str]) -> dict[str, str]:
+    """By spec key, the asset that is its worker; those of other packages share one."""
+    shown = [getattr(import_module(name), "SHOWN", None) for name in modules]
+    return {name_of(one.learner): one.name for one in shown if one is not None}
+
+
+def asset_of(spec: str, workers: Mapping[str, str]) -> str | None:
+    """The asset of a spec; None when nothing here runs it."""
+    return workers.get(spec) or (None if spec in BUILT_IN else "other_learners")
+
+
+def look(
+    client: Client,
+    lake: Lake,
+    instance: dg.DagsterInstance,
+    workers: Mapping[str, str],
+    first: str = "",
+    seconds: float = BUDGET_SECONDS,
+    now: float | None = None,
+) -> Tick:
+    """Go round the queues, beginning with `first`, until all were seen or the time is up.
+
+    `now` is in seconds since 1970, by default the clock's.
+    """
+    names = sorted(partitions.scopes(client.queues()))
+    start = next((place for place, name in enumerate(names) if name >= first), 0)
+    tick, until = Tick(), time.monotonic() + seconds
+    for place, queue in enumerate([*names[start:], *names[:start]]):
+        if place and time.monotonic() > until:
+            tick.following = queue
+            break
+        tick.lags[queue] = lag.behind(client, lake, queue)
+        for entry in due.of_queue(client, queue):
+            _consider(client, instance, workers, entry, tick, now)
+    return tick
+
+
+def _consider(
+    client: Client,
+    instance: dg.DagsterInstance,
+    workers: Mapping[str, str],
+    entry: due.Entry,
+    tick: Tick,
+    now: float | None,
+) -> None:
+    """Add an entry's run to the tick's requests, or why it is held back."""
+    told = f"{entry.queue}: {entry.spec}"
+    asset = asset_of(entry.spec, workers)
+    if entry.problem is not None:
+        tick.held.append(f"{told}: {entry.problem}")
+    elif entry.reason is None or entry.prepared is None or entry.identity is None:
+        return
+    elif asset is None:
+        tick.held.append(f"{told} has no asset")
+    elif launches.sibling_in_flight(instance, entry.queue, asset) or any(
+        one.partition_key == entry.queue and one.tags[launches.ASSET] == asset for one in tick.requests
+    ):
+        tick.held.append(f"{told}: a run of its asset is under way")
+    else:
+        launch = launches.of(instance, client, entry.prepared, entry.identity, now)
+        if launch.held is not None:
+            tick.held.append(f"{told}: {launch.held}")
+        else:
+            tick.requests.append(_request(entry, asset, launch.attempt))
+
+
+def _request(entry: due.Entry, asset: str, attempt: int) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=f"{entry.identity}:{attempt}",
+        job_name=jobs.WORKSPACE,
+        partition_key=entry.queue,
+        asset_selection=[dg.AssetKey("observations"), dg.AssetKey(asset)],
+        tags={
+            launches.IDENTITY: str(entry.identity),
+            launches.SPEC: entry.spec,
+            launches.ASSET: asset,
+            "tessera/reason": str(entry.reason),
+        },
+    )
+
+
+def threshold(workers: Mapping[str, str]) -> dg.SensorDefinition:
+    """The sensor that launches a scope's run when its spec's trigger is reached."""
+
+    @dg.sensor(
+        name="threshold",
+        job_name=jobs.WORKSPACE,
+        minimum_interval_seconds=EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="New queues become partitions; a config entry whose trigger is reached gets its run.",
+    )
+    def sensor(
+        context: dg.SensorEvaluationContext,
+        ticks: dg.ResourceParam[Client],
+        lake: dg.ResourceParam[Lake],
+    ) -> dg.SensorResult:
+        settings = Settings.from_environment()
+        for run_id in turns.end_left_behind(context.instance, turns_of(settings)):
+            context.log.warning(f"run {run_id}: {turns.DIED}")
+        remembered = _remembered(context.cursor)
+        tick = look(ticks, lake, context.instance, workers, remembered["next"])
+        events, told_at = _lag_events(context.instance, tick.lags, remembered["lag_told"])
+        known = set(context.instance.get_dynamic_partitions(str(partitions.queues.name)))
+        new = [queue for queue in tick.lags if queue not in known]
+        return dg.SensorResult(
+            run_requests=tick.requests,
+            skip_reason=None if tick.requests else dg.SkipReason(_told(tick)),
+            cursor=json.dumps({"next": tick.following, "lag_told": told_at}),
+            dynamic_partitions_requests=[partitions.queues.build_add_request(new)] if new else [],
+            asset_events=events,
+        )
+
+    return sensor
+
+
+def _remembered(cursor: str | None) -> dict[str, Any]:
+    """The cursor, or the beginning when there is none or it is not ours."""
+    try:
+        held = json.loads(cursor or "{}")
+        return {"next": str(held.get("next", "")), "lag_told": float(held.get("lag_told", 0))}
+    except (ValueError, TypeError, AttributeError):
+        return {"next": "", "lag_told": 0.0}
+
+
+def _lag_events(
+    instance: dg.DagsterInstance, lags: lag.Lags, told_at: float
+) -> tuple[list[dg.AssetMaterialization], float]:
+    """The asset `lag` as this tick saw it: now and then, and only when it changed."""
+    now = time.time()
+    if now - told_at < LAG_EVERY_SECONDS or not lags:
+        return [], told_at
+    before = lag.points(instance)
+    found = {**(before[-1]["lags"] if before else {}), **lags}  # a tick that ran out of time saw a part
+    if before and before[-1]["lags"] == found:
+        return [], told_at
+    return [dg.AssetMaterialization(lag.KEY, metadata=lag.metadata(found, before, now))], now
+
+
+def _told(tick: Tick) -> str:
+    """Why nothing is launched, for the tick's row in the UI."""
+    if not tick.held:
+        return f"{len(tick.lags)} queues looked at: no trigger is reached"
+    more = len(tick.held) - _TOLD
+    return "; ".join([*tick.held[:_TOLD], *([f"and {more} more"] if more > 0 else [])])
+
+
+@dg.sensor(
+    name="schedules",
+    minimum_interval_seconds=EVERY_SECONDS,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    job_name=jobs.WORKSPACE,
+    description="Schedule nouns: windows that are due become tasks of their owners. It launches no run.",
+)
+def schedule_nouns(context: dg.SensorEvaluationContext, ticks: dg.ResourceParam[Client]) -> dg.SkipReason:
+    """One tick of every schedule noun; what it did and why it did not is in the nouns beside them."""
+    ticked = schedules.tick(ticks, int(time.time()))
+    told = [
+        f"{one.key}: "
+        + ", ".join([*([f"{len(one.enqueued)} windows enqueued"] if one.enqueued else []), one.skipped or ""])
+        for one in ticked
+        if one.enqueued or one.skipped
+    ]
+    for line in told:
+        context.log.info(line)
+    return dg.SkipReason("; ".join(told) or f"{len(ticked)} schedules: no window is due")
