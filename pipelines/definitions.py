@@ -23,14 +23,16 @@ ASSET_MODULES = (
 )
 
 
-def definitions(resources: Mapping[str, Any] = BY_SETTINGS) -> dg.Definitions:
-    """The workspace over the given resources, by default those of the settings."""
+def definitions(
+    resources: Mapping[str, Any] = BY_SETTINGS, every_seconds: int = sensors.EVERY_SECONDS
+) -> dg.Definitions:
+    """The workspace over the given resources, by default those of the settings; its sensors' interval."""
     modules = [import_module(name) for name in ASSET_MODULES]
     return dg.Definitions(
         assets=dg.load_assets_from_modules(modules),
         asset_checks=dg.load_asset_checks_from_modules(modules),
         jobs=[jobs.workspace, jobs.pull],
-        sensors=[sensors.threshold(sensors.learned_by(ASSET_MODULES)), sensors.schedule_nouns],
+        sensors=sensors.of_workspace(ASSET_MODULES, every_seconds),
         resources={**BY_SETTINGS, **resources},
         executor=dg.in_process_executor,  # a run is one process: it holds its queue's turn from end to end
     )

@@ -17,6 +17,7 @@ from tessera.client import Client
 
 IDENTITY, SPEC, ASSET = "tessera/identity", "tessera/spec", "tessera/asset"
 LONGEST_WAIT_MINUTES = 60
+MINUTE_SECONDS = 60.0
 
 _IN_FLIGHT = [
     dg.DagsterRunStatus.QUEUED,
@@ -53,9 +54,9 @@ def of(
     if through and run_verbs.enqueue(client, prepared).state == "succeeded":
         return Launch(len(ended), "its verb has succeeded, and its state stands: nothing is left to do")
     last = max(record.end_time or record.update_timestamp.timestamp() for record in ended)
-    left = last + wait_minutes(len(ended)) * 60 - (time.time() if now is None else now)
+    left = last + wait_minutes(len(ended)) * MINUTE_SECONDS - (time.time() if now is None else now)
     if left > 0:
-        return Launch(len(ended), f"failed {len(ended)} times, tried again in {left / 60:.0f} minutes")
+        return Launch(len(ended), f"failed {len(ended)} times, tried again in {left / MINUTE_SECONDS:.0f} minutes")
     return Launch(len(ended))
 
 

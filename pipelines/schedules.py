@@ -44,6 +44,11 @@ class Ticked:
         """As a JSON object."""
         return {"key": self.key, "version": self.version, "enqueued": self.enqueued, "skipped": self.skipped}
 
+    def sentence(self) -> str:
+        """In a few words, for the tick's row in Dagster's UI."""
+        parts = [f"{len(self.enqueued)} windows enqueued"] if self.enqueued else []
+        return f"{self.key}: {', '.join([*parts, *([self.skipped] if self.skipped else [])])}"
+
 
 def tick(client: Client, now: int) -> list[Ticked]:
     """Enqueue what is due of every schedule noun. `now` is in seconds since 1970.

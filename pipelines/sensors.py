@@ -120,13 +120,18 @@ def _request(entry: due.Entry, asset: str, attempt: int) -> dg.RunRequest:
     )
 
 
-def threshold(workers: Mapping[str, str]) -> dg.SensorDefinition:
+def of_workspace(modules: Sequence[str], every_seconds: int = EVERY_SECONDS) -> list[dg.SensorDefinition]:
+    """The workspace's sensors, whose learners' assets are in these modules."""
+    return [threshold(learned_by(modules), every_seconds), schedule_nouns(every_seconds)]
+
+
+def threshold(workers: Mapping[str, str], every_seconds: int = EVERY_SECONDS) -> dg.SensorDefinition:
     """The sensor that launches a scope's run when its spec's trigger is reached."""
 
     @dg.sensor(
         name="threshold",
         job_name=jobs.WORKSPACE,
-        minimum_interval_seconds=EVERY_SECONDS,
+        minimum_interval_seconds=every_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="New queues become partitions; a config entry whose trigger is reached gets its run.",
     )
@@ -185,22 +190,21 @@ def _told(tick: Tick) -> str:
     return "; ".join([*tick.held[:_TOLD], *([f"and {more} more"] if more > 0 else [])])
 
 
-@dg.sensor(
-    name="schedules",
-    minimum_interval_seconds=EVERY_SECONDS,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    job_name=jobs.WORKSPACE,
-    description="Schedule nouns: windows that are due become tasks of their owners. It launches no run.",
-)
-def schedule_nouns(context: dg.SensorEvaluationContext, ticks: dg.ResourceParam[Client]) -> dg.SkipReason:
-    """One tick of every schedule noun; what it did and why it did not is in the nouns beside them."""
-    ticked = schedules.tick(ticks, int(time.time()))
-    told = [
-        f"{one.key}: "
-        + ", ".join([*([f"{len(one.enqueued)} windows enqueued"] if one.enqueued else []), one.skipped or ""])
-        for one in ticked
-        if one.enqueued or one.skipped
-    ]
-    for line in told:
-        context.log.info(line)
-    return dg.SkipReason("; ".join(told) or f"{len(ticked)} schedules: no window is due")
+def schedule_nouns(every_seconds: int = EVERY_SECONDS) -> dg.SensorDefinition:
+    """The sensor that ticks schedule nouns; with none of them it does nothing."""
+
+    @dg.sensor(
+        name="schedules",
+        minimum_interval_seconds=every_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        job_name=jobs.WORKSPACE,
+        description="Schedule nouns: windows that are due become tasks of their owners. It launches no run.",
+    )
+    def sensor(context: dg.SensorEvaluationContext, ticks: dg.ResourceParam[Client]) -> dg.SkipReason:
+        ticked = schedules.tick(ticks, int(time.time()))
+        told = [one.sentence() for one in ticked if one.enqueued or one.skipped]
+        for line in told:
+            context.log.info(line)
+        return dg.SkipReason("; ".join(told) or f"{len(ticked)} schedules: no window is due")
+
+    return sensor
