@@ -44,8 +44,10 @@ def from_lake(lake: Lake, scope: Scope, reading: Reading) -> Evidence:
 
 def from_api(client: Client, scope: Scope, reading: Reading, progress: Progress | None = None) -> Evidence:
     """The window of a scope as the store answers the client's key; items that are none are left out."""
-    columns, kept, seen = _columns(reading), [pl.DataFrame(schema=observations.SCHEMA)], 0
-    kept = [frame.select(columns) for frame in kept]
+    columns, seen = _columns(reading), 0
+    kept = [pl.DataFrame(schema=observations.SCHEMA).select(columns)]
+    if reading.last == 0:  # a learner of records alone
+        return window(kept[0], reading)
     start = 0 if reading.last is not None else int(reading.after)
     with Feed(client, scope.queue, start, client.whoami()["store_id"]) as groups:
         for group in groups:

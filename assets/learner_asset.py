@@ -11,11 +11,11 @@ from typing import Any
 
 import dagster as dg
 
-from assets import runs, scope_runs, specs
+from assets import scope_runs
 from assets.lake import Lake
 from assets.partitions import queues
 from assets.scope_runs import Each, Stand
-from learners.contract import Check, CheckResult, Learner, name_of, run_checks
+from learners.contract import Check, CheckResult, Learner, name_of
 from tessera.canonical import digest
 from tessera.client import Client
 
@@ -88,10 +88,9 @@ def learner_asset(shown: Shown) -> dg.AssetsDefinition:
     def learned(
         context: dg.AssetExecutionContext, store: dg.ResourceParam[Client], lake: dg.ResourceParam[Lake]
     ) -> Results:
-        if shown.key in context.selected_asset_keys:
-            yield from _materialize(context, store, lake, shown)
-        else:
-            yield from _check_alone(context, store, lake, shown)
+        if shown.key not in context.selected_asset_keys:
+            raise dg.Failure(f"the checks of {shown.name} are of what a run publishes: materialize it")
+        yield from _materialize(context, store, lake, shown)
 
     return learned
 
@@ -120,24 +119,6 @@ def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
         data_version=dg.DataVersion(data_version(standing)),
         metadata=metadata(standing, version, shown.figures, shown.table, shown.plot),
     )
-
-
-def _check_alone(context: dg.AssetExecutionContext, store: Client, lake: Lake, shown: Shown) -> Results:
-    """The checks without the asset: of what a run would publish now, which is not published."""
-    queue, name = context.partition_key, name_of(shown.learner)
-    entries = specs.entries_of(store, queue)
-    found: list[list[CheckResult]] = []
-    for entry in [entry for entry in entries if entry["spec"] == name]:
-        prepared = runs.prepare(store, entry, entries)
-        outcome = prepared.learn(runs.from_lake(lake)(prepared))
-        found.append(run_checks(shown.learner, outcome))
-    wanted = {key.name for key in context.selected_asset_check_keys}
-    for check in shown.learner.checks:
-        if check.name in wanted:
-            rows = [
-                row for one in found for result in one if result.name == check.name for row in result.rows
-            ]
-            yield check_result(shown.key, CheckResult(check.name, tuple(rows)))
 
 
 def _results(shown: Shown, stands: Stands) -> list[CheckResult]:

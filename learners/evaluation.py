@@ -82,9 +82,7 @@ class Evaluation:
         ]
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
-        """One noun; for lessons one for each that stands, and the state, which lists all that were
-        offered.
-        """
+        """One noun; for lessons one for each that stands, and the state, which lists all offered."""
         counted = run.counted(evidence)
         store, key = self.state_key(run.scope, run.options)
         if run.options["dimension"] != LESSON:

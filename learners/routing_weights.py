@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from learners.attempts import SOURCES, counted
@@ -28,7 +29,7 @@ from learners.contract import (
     common_fields,
     output_key,
 )
-from learners.posterior import EPSILON, MIN_EVIDENCE, posterior
+from learners.posterior import EPSILON, MIN_EVIDENCE, Integers, posterior
 from learners.routing_weights_checks import CHECKS
 from learners.statistics import runs_sha256, text_order
 from schemas.routing_weights import BODY_SCHEMA, CATEGORY, MAX_ARM_BYTES, options_faults
@@ -134,39 +135,71 @@ LEARNER = RoutingWeights()
 def arm_table(attempts: pl.DataFrame, options: Options) -> pl.DataFrame:
     """One row a category and arm, with counts, posterior, score and weight: the columns of the noun's arms.
 
-    `attempts` has `category`, `arm`, `accepted` and `randomized` (Booleans). Sorted by UTF-16 code units,
-    null first. Raises LearnerError for an arm's label that no door lets in.
+    `attempts` has `category` and `arm` (text or categorical), `accepted` and `randomized` (Booleans).
+    Sorted by UTF-16 code units, null first. Raises LearnerError for an arm's label that no door lets in.
     """
-    arms = (
-        attempts.lazy()
-        .filter(pl.col("arm").is_not_null())
-        .group_by("category", "arm")
-        .agg(
-            pl.col("accepted").sum().cast(pl.Int64),
-            pl.len().cast(pl.Int64).alias("attempts"),
-            pl.col("randomized").sum().cast(pl.Int64),
-        )
-        .collect()
+    category, categories = _coded(attempts["category"])
+    arm, arms = _coded(attempts["arm"], [None, *options.arms])
+    _refuse_long(arms)
+    # cells are numbered in the order of the noun; code 0 of an arm is null, which is no arm
+    cell = category * len(arms) + arm
+    kept = (cell, cell[attempts["accepted"].to_numpy()], cell[attempts["randomized"].to_numpy()])
+    known = np.flatnonzero(arms.is_in(options.arms).to_numpy())
+    cells, counts = _tallied(kept, (np.arange(len(categories))[:, None] * len(arms) + known).reshape(-1))
+    real = cells % len(arms) != 0
+    cells, (tried, accepted, randomized) = cells[real], (count[real] for count in counts)
+    table = pl.DataFrame(
+        {
+            "category": categories.gather(cells // len(arms)),
+            "arm": arms.gather(cells % len(arms)),
+            "accepted": accepted,
+            "attempts": tried,
+            "randomized": randomized,
+        }
     )
-    _refuse_long(arms["arm"])
-    if options.arms:
-        arms = _with_known(arms, attempts["category"].unique(), options.arms)
-    arms = arms.sort(text_order(arms["category"]), text_order(arms["arm"]), nulls_last=False)
-    return posterior(arms, options.epsilon, options.min_evidence, options.baseline, options.share)
+    return posterior(table, options.epsilon, options.min_evidence, options.baseline, options.share)
+
+
+def _coded(texts: pl.Series, more: Sequence[str | None] = ()) -> tuple[Integers, pl.Series]:
+    """Each text's place among the distinct ones, and those, sorted, null first; `more` are among them."""
+    encoded = texts if texts.dtype == pl.Categorical else texts.cast(pl.Categorical)
+    codes = encoded.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()  # which count from 0: −1 is null
+    found = np.flatnonzero(np.bincount(codes + 1))
+    met = encoded.gather(_last_place(codes + 1)[found]).cast(pl.String)
+    missing = pl.Series(list(more), dtype=pl.String).unique()
+    labels = pl.concat([met, missing.filter(~missing.is_in(met.implode(), nulls_equal=True))])
+    order = text_order(labels).arg_sort(nulls_last=False).to_numpy()
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    lookup = np.zeros(int(found.max(initial=0)) + 1, dtype=np.int64)
+    lookup[found] = rank[: len(found)]
+    return lookup[codes + 1], labels.gather(order)
+
+
+def _last_place(codes: Integers) -> Integers:
+    """Where each code from 0 on comes last; whatever for one that does not come."""
+    place = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.int64)
+    place[codes] = np.arange(len(codes))
+    return place
+
+
+def _tallied(kept: Sequence[Integers], more: Integers) -> tuple[Integers, list[Integers]]:
+    """The distinct cells of the first array and of `more`, in order, and how often each array holds them."""
+    last = max(int(kept[0].max(initial=0)), int(more.max(initial=0)))
+    if last <= 4 * len(kept[0]) + 1_000_000:
+        counts = [np.bincount(cell, minlength=last + 1) for cell in kept]
+        there = counts[0] > 0
+        there[more] = True
+        cells = np.flatnonzero(there)
+        return cells, [count[cells] for count in counts]
+    cells = np.unique(np.concatenate([kept[0], more]))
+    return cells, [np.bincount(np.searchsorted(cells, cell), minlength=len(cells)) for cell in kept]
 
 
 def _label(attempts: pl.DataFrame) -> tuple[str, str]:
     if not attempts.height:
         return "observational", NO_ATTEMPTS
     return ("randomized", RANDOMIZED) if attempts["randomized"].all() else ("observational", OBSERVATIONAL)
-
-
-def _with_known(arms: pl.DataFrame, categories: pl.Series, known: list[str]) -> pl.DataFrame:
-    """`arms` with a row of zeros for each category and known arm that was never seen."""
-    every = pl.DataFrame({"category": categories}).join(pl.DataFrame({"arm": known}), how="cross")
-    unseen = every.join(arms, on=["category", "arm"], how="anti", nulls_equal=True)
-    zeros = [pl.lit(0, dtype=pl.Int64).alias(name) for name in ("accepted", "attempts", "randomized")]
-    return pl.concat([arms, unseen.with_columns(zeros)])
 
 
 def _refuse_long(arms: pl.Series) -> None:

@@ -109,7 +109,8 @@ def _(alt, groups, mo):
 
 @app.cell
 def _(groups, mo):
-    mo.ui.table(groups, selection=None, page_size=25)
+    percent = dict.fromkeys(("acceptance_rate", "wilson_low", "wilson_high"), "{:.1%}")
+    mo.ui.table(groups, selection=None, page_size=25, format_mapping=percent)
     return
 
 

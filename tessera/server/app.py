@@ -6,6 +6,7 @@ answer carries a CORS header. Leaves out what the calls mean: ``calls`` and the 
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import re
@@ -20,7 +21,7 @@ from tessera.server.calls import CALLS, Call, Request
 from tessera.server.crew import Crew
 from tessera.server.routes import Routes
 from tessera.store import keys, permission
-from tessera.store.database import Session, Stale
+from tessera.store.database import Busy, Session, Stale
 from tessera.store.opening import Store
 
 Scope = MutableMapping[str, Any]
@@ -83,10 +84,14 @@ class App:
             if path == "/openapi.json":
                 return answers.of_bytes(self._document)
         call, names = self._routes.find("GET" if method == "HEAD" else method, path)
-        limit = json_door.MAX_BULK if call.bulk else json_door.MAX_BODY
-        body = await self._body(headers, receive, limit) if _has_body(headers) else b""
+        body = await self._body(call, headers, receive) if _has_body(headers) else b""
+        arguments = (call, names, headers, scope["query_string"], body)
+        if call.brief and len(body) <= _PROMPT:
+            # Done here: another thread would cost more than the work. Given away when it would have to wait.
+            with contextlib.suppress(Busy):
+                return self._perform(*arguments, wait=False)
         crew = self._writers if call.writes else self._readers
-        return await crew.run(self._perform, call, names, headers, scope["query_string"], body)
+        return await crew.run(self._perform, *arguments)
 
     def _check_host(self, headers: RawHeaders) -> None:
         named = [value for name, value in headers if name == b"host"]
@@ -97,7 +102,9 @@ class App:
         if host not in self._hosts:
             raise Misdirected("this server does not answer for that Host")
 
-    async def _body(self, headers: RawHeaders, receive: Receive, limit: int) -> bytes:
+    async def _body(self, call: Call, headers: RawHeaders, receive: Receive) -> bytes:
+        """The body, within its size and time; a large one is kept only for a key that may make the call."""
+        limit = json_door.MAX_BULK if call.bulk else json_door.MAX_BODY
         declared = _declared(headers)
         if declared is not None and declared > limit:
             raise TooLarge(f"the body is over {limit} bytes")
@@ -105,6 +112,7 @@ class App:
         begun = loop.time()
         chunks: list[bytes] = []
         size = 0
+        asked, refusal = False, None
         while True:
             try:
                 async with asyncio.timeout_at(begun + self._grace + size / MIN_RATE):
@@ -117,14 +125,36 @@ class App:
             size += len(chunk)
             if size > limit:
                 raise TooLarge(f"the body is over {limit} bytes")
-            chunks.append(chunk)
+            if size > _PROMPT and not asked:
+                asked, refusal = True, await self._readers.run(self._refusal, call, headers)
+            if refusal is None:
+                chunks.append(chunk)
+            else:
+                chunks.clear()  # counted to its end, so that the size is judged first, but not kept
             if not message.get("more_body", False):
+                if refusal is not None:
+                    raise refusal
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
+    def _refusal(self, call: Call, headers: RawHeaders) -> Problem | None:
+        """Why the key may not make the call, None when it may."""
+        try:
+            with self._store.database.read() as session:
+                _caller(session, call, headers)
+        except Problem as problem:
+            return problem
+        return None
+
     def _perform(
-        self, call: Call, names: tuple[str, ...], headers: RawHeaders, query_string: bytes, body: bytes
+        self,
+        call: Call,
+        names: tuple[str, ...],
+        headers: RawHeaders,
+        query_string: bytes,
+        body: bytes,
+        wait: bool = True,
     ) -> Answer:
-        """Everything that needs the database or time, in a thread of a crew."""
+        """Everything that needs the database; Busy when it would have to wait for another and is not to."""
         try:
             database = self._store.database
             if call.writes and len(body) > _PROMPT:
@@ -133,7 +163,7 @@ class App:
                     request = self._admit(session, call, names, headers, query_string, body)
                 with database.write() as session:
                     return call.handler(session, request)
-            with database.write() if call.writes else database.read() as session:
+            with database.write(wait=wait) if call.writes else database.read() as session:
                 request = self._admit(session, call, names, headers, query_string, body)
                 return call.handler(session, request)
         except Stale:
@@ -151,9 +181,7 @@ class App:
         body: bytes,
     ) -> Request:
         """The key, its scope, the JSON and every field, in this order."""
-        caller = keys.authenticate(session, _secret(headers))
-        if call.scope is not None:
-            permission.require_scope(caller, call.scope)
+        caller = _caller(session, call, headers)
         faults: list[Fault] = []
         query = call.query.read(query_string, faults)
         value = None
@@ -177,6 +205,14 @@ def _failure(error: Exception) -> Problem:
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
         return Unavailable("the machine has too little left of something at the moment; try again later")
     return Problem("something went wrong inside the store", status=500)
+
+
+def _caller(session: Session, call: Call, headers: RawHeaders) -> permission.Caller:
+    """The key that asks, if it has the scope of the call."""
+    caller = keys.authenticate(session, _secret(headers))
+    if call.scope is not None:
+        permission.require_scope(caller, call.scope)
+    return caller
 
 
 def _secret(headers: RawHeaders) -> str:

@@ -47,7 +47,7 @@ Handler = Callable[[Session, Request], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One route. ``scope`` None takes any key; ``body`` None takes no body."""
+    """One route. ``scope`` None takes any key, ``body`` None no body; ``brief`` calls take no long time."""
 
     method: str
     path: str
@@ -58,6 +58,7 @@ class Call:
     query: Query = queries.NONE
     writes: bool = False
     bulk: bool = False
+    brief: bool = False
     body_optional: bool = False
     answers: dict[int, str] = field(default_factory=lambda: {200: "Done"})
 
@@ -196,6 +197,7 @@ CALLS: tuple[Call, ...] = (
         _enqueue,
         body=bodies.ENQUEUE,
         writes=True,
+        brief=True,
         answers={201: "Enqueued", 200: "The task as it is now: its idempotency key was used before"},
     ),
     Call(
@@ -206,6 +208,7 @@ CALLS: tuple[Call, ...] = (
         _claim,
         body=bodies.CLAIM,
         writes=True,
+        brief=True,
         answers={200: "Claimed", 204: "Nothing to claim"},
     ),
     Call(
@@ -216,6 +219,7 @@ CALLS: tuple[Call, ...] = (
         _heartbeat,
         body=bodies.HEARTBEAT,
         writes=True,
+        brief=True,
     ),
     Call(
         "POST",
@@ -225,9 +229,10 @@ CALLS: tuple[Call, ...] = (
         _submit,
         body=bodies.SUBMIT,
         writes=True,
+        brief=True,
         answers={200: "The receipt"},
     ),
-    Call("GET", "/v1/tasks/{task_id}", "A task as it is now", "read", _task),
+    Call("GET", "/v1/tasks/{task_id}", "A task as it is now", "read", _task, brief=True),
     Call(
         "POST",
         "/v1/tasks/{task_id}/cancel",
@@ -237,6 +242,7 @@ CALLS: tuple[Call, ...] = (
         body=bodies.NOTHING,
         body_optional=True,
         writes=True,
+        brief=True,
     ),
     Call(
         "GET",
@@ -314,5 +320,5 @@ CALLS: tuple[Call, ...] = (
     ),
     Call("GET", "/v1/keys", "API keys, without their secrets", "admin", _keys, query=queries.KEYS),
     Call("DELETE", "/v1/keys/{key_id}", "Revoke an API key", "admin", _revoke, writes=True),
-    Call("GET", "/v1/whoami", "What this key is granted", None, _whoami),
+    Call("GET", "/v1/whoami", "What this key is granted", None, _whoami, brief=True),
 )

@@ -8,8 +8,7 @@ the nouns' modules know.
 
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +22,10 @@ BUSY_SECONDS = 10.0
 
 class Stale(TesseraError):  # noqa: N818 - it says what the row is
     """A change met another version, state or fence than it named; nothing of its transaction is kept."""
+
+
+class Busy(TesseraError):  # noqa: N818 - it says what the store is
+    """Another writes at the moment, and the caller would not wait."""
 
 
 class Session:
@@ -74,8 +77,14 @@ class Database:
         self._open: list[sqlite3.Connection] = []
         self._opening = threading.Lock()
         self._writer = self._connect()
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "journal_size_limit=67108864"):
-            self._writer.execute(f"PRAGMA {pragma}")
+        # The last one: from here on the writer's waiting is done in take_turn, where it can be left out.
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "journal_size_limit=67108864",
+            "busy_timeout=0",
+        ):
+            self._writer.execute(f"PRAGMA {pragma}").fetchall()
 
     @property
     def path(self) -> Path:
@@ -87,41 +96,55 @@ class Database:
         """Table rows inserted, changed or deleted since the file was opened, as SQLite counts."""
         return self._writer.total_changes
 
-    @contextmanager
-    def write(self) -> Iterator[Session]:
-        """One transaction that may write; committed when the block ends, rolled back when it raises."""
-        if not self._turn.acquire(timeout=BUSY_SECONDS):
-            raise Unavailable("the store is busy writing; try again", extra={"retry_after": 1})
-        try:
-            connection = self._writer
-            with _refusals():
-                connection.execute("BEGIN IMMEDIATE")
-            try:
-                with _refusals():
-                    yield Session(connection, self._clock())
-                    connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-        finally:
-            self._turn.release()
+    def write(self, *, wait: bool = True) -> "Write":
+        """One transaction that may write; committed when the block ends, rolled back when it raises.
 
-    @contextmanager
-    def read(self) -> Iterator[Session]:
+        Unavailable when its turn does not come within BUSY_SECONDS; Busy at once without ``wait``.
+        """
+        return Write(self, wait)
+
+    def read(self) -> "Read":
         """One short transaction over one snapshot; never held while an answer is on its way."""
-        with _refusals():
-            connection = getattr(self._local, "reader", None)
-            if connection is None:
-                connection = self._connect()
-                connection.execute("PRAGMA query_only=1")
-                self._local.reader = connection
-            connection.execute("BEGIN")
-            try:
-                yield Session(connection, self._clock())
-            finally:
-                if connection.in_transaction:  # SQLite ends it by itself on some errors of the disk
-                    connection.execute("ROLLBACK")
+        return Read(self)
+
+    def now(self) -> int:
+        """The store's time, milliseconds."""
+        return self._clock()
+
+    def take_turn(self, wait: bool) -> sqlite3.Connection:
+        """The writer, in a transaction, once nobody else writes: in this process or in another."""
+        if not self._turn.acquire(timeout=BUSY_SECONDS if wait else 0):
+            raise Unavailable(_BUSY, extra={"retry_after": 1}) if wait else Busy
+        try:
+            deadline = time.monotonic() + BUSY_SECONDS
+            while True:
+                try:
+                    self._writer.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError as error:
+                    if not wait and _is_busy(error):
+                        raise Busy from None
+                    if not _is_busy(error) or time.monotonic() > deadline:
+                        _translate(error)
+                        raise
+                    time.sleep(_RETRY_SECONDS)
+                else:
+                    return self._writer
+        except BaseException:
+            self._turn.release()
+            raise
+
+    def end_turn(self) -> None:
+        """Let the next one write."""
+        self._turn.release()
+
+    def reader(self) -> sqlite3.Connection:
+        """This thread's connection for reads."""
+        connection: sqlite3.Connection | None = getattr(self._local, "reader", None)
+        if connection is None:
+            connection = self._connect()
+            connection.execute("PRAGMA query_only=1")
+            self._local.reader = connection
+        return connection
 
     def close(self) -> None:
         """Close every connection; the last one folds the log back into the file."""
@@ -144,15 +167,77 @@ class Database:
         return connection
 
 
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """What the machine refuses for now (a lock, a full disk) is 503; anything else is a fault of ours."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        name = getattr(error, "sqlite_errorname", "") or ""
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise Unavailable("the store is busy writing; try again", extra={"retry_after": 1}) from error
-        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
-            raise Unavailable("the store cannot write its file at the moment; try again later") from error
-        raise
+class Write:
+    """A writing transaction as a block."""
+
+    __slots__ = ("_connection", "_database", "_wait")
+
+    def __init__(self, database: Database, wait: bool) -> None:
+        self._database = database
+        self._wait = wait
+
+    def __enter__(self) -> Session:
+        self._connection = self._database.take_turn(self._wait)
+        return Session(self._connection, self._database.now())
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        connection = self._connection
+        try:
+            if error is None:
+                connection.execute("COMMIT")
+            else:
+                _translate(error)
+        except sqlite3.OperationalError as refused:
+            _translate(refused)
+            raise
+        finally:
+            try:
+                if connection.in_transaction:  # SQLite ends it by itself on some errors of the disk
+                    connection.execute("ROLLBACK")
+            finally:
+                self._database.end_turn()
+
+
+class Read:
+    """A reading transaction as a block."""
+
+    __slots__ = ("_connection", "_database")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Session:
+        try:
+            self._connection = self._database.reader()
+            self._connection.execute("BEGIN")
+        except sqlite3.OperationalError as error:
+            _translate(error)
+            raise
+        return Session(self._connection, self._database.now())
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        _translate(error)
+
+
+_BUSY = "the store is busy writing; try again"
+_RETRY_SECONDS = 0.002
+
+
+def _name(error: sqlite3.OperationalError) -> str:
+    return getattr(error, "sqlite_errorname", "") or ""
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return _name(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def _translate(error: BaseException | None) -> None:
+    """Raise 503 for what the machine refuses for now, a lock or a full disk; leave anything else."""
+    if not isinstance(error, sqlite3.OperationalError):
+        return
+    if _is_busy(error):
+        raise Unavailable(_BUSY, extra={"retry_after": 1}) from error
+    if _name(error).startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
+        raise Unavailable("the store cannot write its file at the moment; try again later") from error

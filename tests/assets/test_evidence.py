@@ -4,7 +4,6 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from tessera.client import Client
 from tests.assets.working import work
 
 LAST = Reading(last=3, columns=("cursor", "run_id", "kind"))
-
-
-@pytest.fixture
-def admin(store: Any) -> Iterator[Client]:
-    with Client(store.url, store.admin_key) as client:
-        yield client
 
 
 @pytest.fixture

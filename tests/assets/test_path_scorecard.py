@@ -27,12 +27,6 @@ RECORD = ("learn.outputs", f"{NAME}:q")
 
 
 @pytest.fixture
-def admin(store: Any) -> Iterator[Client]:
-    with Client(store.url, store.admin_key) as client:
-        yield client
-
-
-@pytest.fixture
 def filled(admin: Client, tmp_path: Path) -> Lake:
     """Specs installed, five runs in queue ``q``, pulled."""
     pack.write(tmp_path / "pack")

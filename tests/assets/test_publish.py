@@ -1,6 +1,6 @@
 """The publishing place, against a real store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -33,12 +33,6 @@ def outcome(*, options: dict[str, Any] | None = None, **run: Any) -> Outcome:
 
 def verify(**run: Any) -> Verified:
     return verified(LEARNER, outcome(**run))
-
-
-@pytest.fixture
-def admin(store: Any) -> Iterator[Client]:
-    with Client(store.url, store.admin_key) as client:
-        yield client
 
 
 def test_a_noun_is_written_private_with_exactly_two_tags(admin: Client) -> None:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,6 @@ from tests.assets.learning import ODD, SHADE, Dying, found_by_entry_point, insta
 from tests.assets.working import work
 
 AT = ("learn.outputs", f"{ODD}:q")
-
-
-@pytest.fixture
-def admin(store: Any) -> Iterator[Client]:
-    with Client(store.url, store.admin_key) as client:
-        yield client
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,11 @@ import pytest
 from assets import pack, specs
 from learners.catalog import SPECS
 from learners.contract import OptionsError
+from learners.registry import BUILT_IN
 from tessera.canonical import digest, dumps
 from tessera.client import Client
 
 NAME = "path_statistics:wilson-grouping:v1"
-
-
-@pytest.fixture
-def admin(store: Any) -> Iterator[Client]:
-    with Client(store.url, store.admin_key) as client:
-        yield client
 
 
 @pytest.fixture
@@ -43,11 +37,9 @@ def test_a_pack_is_made_without_the_network_and_is_the_same_each_time(
     pack.write(tmp_path / "two")
 
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*.json"))
-    implemented = [key for key, spec in SPECS.items() if spec["status"] == "implemented"]
-    assert [str(path) for path in files if path.parts[0] == "runs"] == sorted(
-        f"runs/{key.replace(':', '.')}.json" for key in implemented
-    )
-    assert len(files) == len(SPECS) + len(implemented) + 2
+    runs = [path.stem.replace(".", ":") for path in files if path.parts[0] == "runs"]
+    assert runs == sorted(BUILT_IN)
+    assert len(files) == len(SPECS) + len(runs) + 2
     for path in files:
         assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "two" / path).read_bytes()
     assert [noun["key"] for noun in pack.read(tmp_path / "one")] == [*sorted(SPECS), "config"]

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import compress as work
@@ -28,6 +28,7 @@ def brief(
 
 
 @pytest.mark.parametrize("method", sorted(work.METHODS))
+@settings(deadline=None, max_examples=40)  # a deadline would measure the machine
 @given(data=st.binary(max_size=2000))
 def test_every_method_gives_its_input_back(method: str, data: bytes) -> None:
     encode, decode = work.METHODS[method]

@@ -51,6 +51,7 @@ def learned(output: str) -> list[list[str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_second_run_goes_on_where_the_first_one_stopped(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_second_run_goes_on_where_the_first_one_stopped(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_run_that_is_stopped_leaves_no_process_and_the_next_one_goes_on(
     environment: dict[str, str], tmp_path: Path, number: signal.Signals

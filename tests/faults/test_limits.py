@@ -1,5 +1,6 @@
 """Bodies that are too large, come too slowly or never end: refused early, and the memory stays flat."""
 
+import contextlib
 import json
 import socket
 import time
@@ -67,6 +68,43 @@ def test_a_bulk_flood_is_refused_at_its_own_bound(server: Server, path: str) -> 
 
     assert status == 413
     assert sent < 40 * MIB
+
+
+def test_many_large_bodies_without_a_key_are_not_kept_waiting_in_memory(server: Server) -> None:
+    """Forty callers without a key, each with most of an allowed batch on its way and no end of it."""
+    before = server.resident_bytes()
+    callers = []
+    for _ in range(40):
+        caller = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+        caller.sendall(
+            f"POST /v1/records HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {16 * MIB}\r\n\r\n".encode()
+        )
+        caller.settimeout(0.5)
+        with contextlib.suppress(OSError):
+            for _ in range(15):
+                caller.sendall(b" " * MIB)
+        callers.append(caller)
+    grown = server.resident_bytes() - before
+    for caller in callers:
+        caller.close()
+
+    assert grown < 64 * MIB
+
+
+def test_requests_sent_at_once_on_one_connection_are_answered_in_order(server: Server, name: str) -> None:
+    head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {server.admin_secret}\r\n"
+    asked = "".join(
+        f"GET /v1/tasks/{name}.{number} HTTP/1.1\r\n{head}\r\n"
+        f"GET /v1/records/{name}/k{number} HTTP/1.1\r\n{head}\r\nGET /healthz HTTP/1.1\r\n{head}\r\n"
+        for number in range(10)
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+        connection.sendall(asked.encode())
+        answered = b""
+        while answered.count(b"HTTP/1.1 ") < 30 or not answered.endswith(b"}"):
+            answered += connection.recv(65536)
+
+    assert [part[:3] for part in answered.split(b"HTTP/1.1 ")[1:]] == [b"404", b"404", b"200"] * 10
 
 
 @pytest.mark.parametrize(("over", "status"), [(0, 201), (1, 413)])
