@@ -44,7 +44,7 @@ class Entry:
 
 
 def of_queue(client: Client, queue: str) -> Iterator[Entry]:
-    """Each entry of a queue that is not off. A store that does not answer is raised; other faults are told."""
+    """Each entry of a queue that is not off. A store that does not answer is raised; others are told."""
     try:
         entries = specs.entries_of(client, queue)
     except (ConnectionFault, Unavailable, Unauthorized):

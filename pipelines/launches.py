@@ -56,7 +56,9 @@ def of(
     last = max(record.end_time or record.update_timestamp.timestamp() for record in ended)
     left = last + wait_minutes(len(ended)) * MINUTE_SECONDS - (time.time() if now is None else now)
     if left > 0:
-        return Launch(len(ended), f"failed {len(ended)} times, tried again in {left / MINUTE_SECONDS:.0f} minutes")
+        return Launch(
+            len(ended), f"failed {len(ended)} times, tried again in {left / MINUTE_SECONDS:.0f} minutes"
+        )
     return Launch(len(ended))
 
 

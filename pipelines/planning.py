@@ -14,7 +14,7 @@ from croniter import croniter
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a tick is to do: ``windows`` as (start, end), oldest first; ``held`` why others that are due wait."""
+    """What a tick is to do: ``windows`` as (start, end), oldest first; ``held`` why the rest waits."""
 
     windows: tuple[tuple[int, int], ...]
     due: int

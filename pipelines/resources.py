@@ -31,7 +31,9 @@ def ticks(_: dg.InitResourceContext) -> Iterator[Client]:
         yield client
 
 
-@dg.resource(description="The Delta tables under TESSERA_LAKE; a run of a queue has its turn while it holds it.")
+@dg.resource(
+    description="The Delta tables under TESSERA_LAKE; a run of a queue has its turn while it holds it."
+)
 def lake(context: dg.InitResourceContext) -> Iterator[Lake]:
     """The lake of the settings."""
     settings = Settings.from_environment()

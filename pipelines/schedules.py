@@ -1,8 +1,8 @@
 """Schedule nouns, ticked: windows that are due become tasks of their owners, each once.
 
-Promises that no window is enqueued twice or left out, wherever a tick ends: what a tick is about to enqueue is
-written down first, in a noun beside the schedule, and the store answers a repeat with the same task. So nothing
-depends on Dagster's own memory. Leaves out which windows are due (`pipelines.planning`) and calls no model.
+Promises that no window is enqueued twice or left out, wherever a tick ends: what a tick is about to enqueue
+is written down first, in a noun beside the schedule, and the store answers a repeat with the same task. So
+nothing depends on Dagster's memory. Leaves out which windows are due (`pipelines.planning`); calls no model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -162,7 +162,11 @@ class _Schedule:
         if self._body["done"] is None:
             self._body["done"] = self._start()
         last = self._body["skips"][-1:]
-        if last and last[0]["version"] == noun["version"] and last[0].get("again_at", "") > self._written_now():
+        if (
+            last
+            and last[0]["version"] == noun["version"]
+            and last[0].get("again_at", "") > self._written_now()
+        ):
             return str(last[0]["reason"])
         name = self._name(noun["version"], self._body["done"])
         if len(name) > LONGEST_IDEMPOTENCY_KEY:
@@ -295,7 +299,9 @@ def _refusal(owner: Mapping[str, Any] | None, target: Mapping[str, Any]) -> str 
     if owner is None:
         return "owner_key_id: the key is unknown, revoked or expired"
     queue, kinds = target["queue"], owner["kinds"]
-    if not any(queue == name or (name.endswith("*") and queue.startswith(name[:-1])) for name in owner["queues"]):
+    if not any(
+        queue == name or (name.endswith("*") and queue.startswith(name[:-1])) for name in owner["queues"]
+    ):
         return "owner_key_id: the key is not granted the queue"
     if kinds is not None and target["kind"] not in kinds:
         return "owner_key_id: the key is not granted the kind"

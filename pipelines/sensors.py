@@ -1,8 +1,8 @@
 """The sensors: new queues become partitions, enough new work becomes a run, and schedule nouns are ticked.
 
-Promises ticks that are short and may end anywhere: a tick remembers only which queue it comes to next, and
-everything else is asked of the store and of Dagster's history anew, so that the next tick repairs what one left
-half done. Leaves out what is due (`pipelines.due`) and what may be launched (`pipelines.launches`).
+Promises ticks that are short and may end anywhere: a tick remembers only which queue it comes to next;
+everything else is asked of the store and of Dagster's history anew, so that the next tick repairs what one
+left half done. Leaves out what is due (`pipelines.due`) and what may be launched (`pipelines.launches`).
 """
 
 import json

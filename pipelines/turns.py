@@ -1,8 +1,8 @@
 """One run of a queue at a time, whoever started it: a person, the sensor, a backfill or `workspace run`.
 
 Promises that a process which died, however it died, holds no turn, and that the run it left behind in
-Dagster's history is found and ended there. Turns are locks of the file system, so they are of one machine; two
-machines on one lake are kept apart by the lake's own commits. Leaves out what is done in a turn.
+Dagster's history is found and ended there. Turns are locks of the file system, so they are of one machine;
+two machines on one lake are kept apart by the lake's own commits. Leaves out what is done in a turn.
 """
 
 import fcntl

@@ -3,8 +3,8 @@
 Promises that each fault of a body is found and named by its path, in the words of the store's own messages.
 Leaves out when a window is due (`pipelines.planning`) and enqueuing it (`pipelines.schedules`).
 
-Source: the contract, section 13. A schedule's windows are `window_seconds` wide and tile time without end; its
-cadence says when those that have closed are enqueued. `enabled: false` pauses it.
+Source: the contract, section 13. A schedule's windows are `window_seconds` wide and tile time without end;
+its cadence says when those that have closed are enqueued. `enabled: false` pauses it.
 """
 
 from collections.abc import Iterator

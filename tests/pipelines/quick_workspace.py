@@ -1,4 +1,4 @@
-"""The workspace as it is, but for its patience: sensors every second, and a failed run's minute is a second."""
+"""The workspace, but for its patience: sensors every second, and a failed run's minute is a second."""
 
 from pipelines import launches
 from pipelines.definitions import definitions

@@ -92,9 +92,21 @@ def test_windows_tile_time_whatever_the_versions_were(versions):
 @pytest.mark.parametrize(
     ("change", "path", "message"),
     [
-        ({"cadence": {"cron": "0 0 30 2 *"}}, "body.cadence.cron", "must be a cron expression of five fields"),
-        ({"cadence": {"cron": "* * * * * *"}}, "body.cadence.cron", "must be a cron expression of five fields"),
-        ({"cadence": {"cron": "61 * * * *"}}, "body.cadence.cron", "must be a cron expression of five fields"),
+        (
+            {"cadence": {"cron": "0 0 30 2 *"}},
+            "body.cadence.cron",
+            "must be a cron expression of five fields",
+        ),
+        (
+            {"cadence": {"cron": "* * * * * *"}},
+            "body.cadence.cron",
+            "must be a cron expression of five fields",
+        ),
+        (
+            {"cadence": {"cron": "61 * * * *"}},
+            "body.cadence.cron",
+            "must be a cron expression of five fields",
+        ),
         ({"cadence": {}}, "body.cadence", "must have exactly one of cron, every_seconds"),
         ({"cadence": {"every_seconds": 0}}, "body.cadence.every_seconds", "must be between 1 and"),
         ({"window_seconds": 1.5}, "body.window_seconds", "must be an integer"),

@@ -185,7 +185,9 @@ def test_what_is_not_allowed_is_skipped_with_its_reason_and_stays_due(
     assert len(schedules.tick(admin, start + 2 * HOUR + 3)[0].enqueued) == 2
 
 
-def test_the_owner_may_write_its_own_schedule(noun: Noun, owner: dict[str, Any], store: Any, admin: Client) -> None:
+def test_the_owner_may_write_its_own_schedule(
+    noun: Noun, owner: dict[str, Any], store: Any, admin: Client
+) -> None:
     with Client(store.url, owner["secret"]) as its:
         start = base(noun(its))
     assert len(schedules.tick(admin, start + HOUR)[0].enqueued) == 1

@@ -49,7 +49,9 @@ def history(environment: Any) -> Iterator[dg.DagsterInstance]:
 def tick(admin: Client, lake: Lake, history: dg.DagsterInstance) -> Callable[..., dg.SensorResult]:
     """One evaluation of the sensor, as the daemon asks for it; partitions that it asks for are made."""
 
-    def evaluate(cursor: str | None = None, client: Client = admin, partitions: bool = True) -> dg.SensorResult:
+    def evaluate(
+        cursor: str | None = None, client: Client = admin, partitions: bool = True
+    ) -> dg.SensorResult:
         context = dg.build_sensor_context(
             instance=history,
             cursor=cursor,
@@ -95,7 +97,9 @@ def skipped(result: dg.SensorResult) -> str:
 def ended(history: dg.DagsterInstance, request: dg.RunRequest, status: str) -> None:
     """Leave a run of this request in the history, as if the daemon had launched it."""
     job = definitions().resolve_job_def("workspace")
-    run = history.create_run_for_job(job, tags={**request.tags, "dagster/partition": str(request.partition_key)})
+    run = history.create_run_for_job(
+        job, tags={**request.tags, "dagster/partition": str(request.partition_key)}
+    )
     if status == "FAILURE":
         history.report_run_failed(run)
     elif status == "SUCCESS":
@@ -133,7 +137,7 @@ def test_work_under_the_trigger_launches_nothing_and_on_it_one_run_with_its_part
 def test_new_queues_become_partitions_together_with_their_run_and_the_next_tick_repairs(
     admin: Client, tick: Callable[..., dg.SensorResult], history: dg.DagsterInstance
 ) -> None:
-    """D16: dying after the partition was made, or before, leaves nothing that the next tick does not ask for."""
+    """D16: whatever was made before it died, the next tick asks for the rest."""
     specs.configure(admin, SPEC, "q")
     work(admin, "q", "a" * 32)
     work(admin, "other", "a")
@@ -260,7 +264,10 @@ def test_a_store_that_does_not_answer_fails_the_tick_and_the_next_one_loses_noth
     specs.configure(admin, SPEC, "q")
     work(admin, "q", "a" * 32)
     before = tick()
-    with Client("http://127.0.0.1:9", "key", backoff=Backoff(tries=1)) as dead, pytest.raises(ConnectionFault):
+    with (
+        Client("http://127.0.0.1:9", "key", backoff=Backoff(tries=1)) as dead,
+        pytest.raises(ConnectionFault),
+    ):
         tick(cursor=before.cursor, client=dead)
     assert [one.run_key for one in requests(tick(cursor=before.cursor))] == [
         one.run_key for one in requests(before)
