@@ -10,6 +10,7 @@ import polars as pl
 from assets.lake import LAKE_SCHEMA, Lake
 from assets.partitions import queues
 from assets.pull import PullResult, pull
+from assets.upkeep import tidy
 from tessera.client import Client
 
 _SHOWN = ["cursor", "run_id", "kind", "result", "method", "model", "submitted_at"]
@@ -26,10 +27,12 @@ _CELL = 60  # characters of a cell; an event log is no place for a report
 def observations(
     context: dg.AssetExecutionContext, store: dg.ResourceParam[Client], lake: dg.ResourceParam[Lake]
 ) -> dg.MaterializeResult[None]:
-    """Pull what is new and show where the lake stands."""
+    """Pull what is new, keep the queue's files few, and show where the lake stands."""
     result = pull(store, lake, context.partition_key)
+    files = tidy(lake, "observations", context.partition_key)
     return dg.MaterializeResult(
-        metadata=metadata(store, lake, result), data_version=dg.DataVersion(data_version(lake, result))
+        metadata={**metadata(store, lake, result), "files": dg.MetadataValue.int(files)},
+        data_version=dg.DataVersion(data_version(lake, result)),
     )
 
 
