@@ -37,7 +37,11 @@ def from_lake(lake: Lake, scope: Scope, reading: Reading) -> Evidence:
         )
     else:
         rows = lake.observations(
-            scope.queue, kind=scope.kind, after=int(reading.after), columns=_columns(reading)
+            scope.queue,
+            kind=scope.kind,
+            after=int(reading.after),
+            first=reading.limit,
+            columns=_columns(reading),
         )
     return window(rows, reading)
 

@@ -39,7 +39,7 @@ class Shown:
     """What is a learner's own about its asset.
 
     ``figures`` are the counts of one entry, ``table`` and ``plot`` markdown over all entries; ``keep`` writes
-    the lake's table; ``each`` is called after each run that published.
+    the lake's table; ``each`` is called after each run that published; ``more`` is metadata from the lake.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Shown:
     plot: Callable[[Stands], str]
     keep: Callable[[Client, Lake, str, Stands], None] | None = None
     each: Each | None = None
+    more: Callable[[Lake, str, Stands], Mapping[str, Any]] | None = None
     whole: Sequence[WholeCheck] = ()
     deps: Sequence[str] = ("observations",)
     kinds: frozenset[str] = field(default=frozenset({"polars", "deltalake"}))

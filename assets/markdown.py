@@ -9,16 +9,18 @@ from collections.abc import Sequence
 _CELL = 80
 
 
-def line(cells: Sequence[str]) -> str:
-    """One row of a table."""
-    shown = (" ".join(cell.split())[:_CELL].replace("\\", "\\\\").replace("|", "\\|") for cell in cells)
+def line(cells: Sequence[str], most: int = _CELL) -> str:
+    """One row of a table, each cell of at most so many characters."""
+    shown = (" ".join(cell.split())[:most].replace("\\", "\\\\").replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(cell.replace('<', '&lt;') for cell in shown)} |"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> str:
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, most: int = _CELL
+) -> str:
     """A whole table, with a title in bold above it."""
     above = [] if title is None else [f"**{' '.join(title.split())}**", ""]
-    return "\n".join([*above, line(heads), line(["---"] * len(heads)), *map(line, rows)])
+    return "\n".join([*above, line(heads), line(["---"] * len(heads)), *(line(row, most) for row in rows)])
 
 
 def figure(value: float | None, digits: int = 3) -> str:

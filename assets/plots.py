@@ -124,6 +124,17 @@ def estimates(spans: Sequence[tuple[str, str, Mapping[str, Any]]], title: str) -
     return png((zero + lines + points).properties(title=title, width=420, height=alt.Step(18)))
 
 
+def bars(values: Sequence[tuple[str, float]], what: str, amount: str) -> bytes:
+    """A PNG with one bar a value, in their order."""
+    import altair as alt
+
+    rows = [{"position": place, what: name, amount: value} for place, (name, value) in enumerate(values)]
+    order = alt.EncodingSortField(field="position", order="ascending")
+    chart = alt.Chart(alt.InlineData(values=rows)).mark_bar(color="#1f6feb")
+    axes = chart.encode(x=alt.X(f"{what}:N", sort=order), y=alt.Y(f"{amount}:Q"))
+    return png(axes.properties(width=420, height=160))
+
+
 def _rows_in_order(name: str) -> Any:
     """The vertical axis: one line a row, in the order of ``position``."""
     import altair as alt

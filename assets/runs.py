@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assets import evidence, specs
+from assets import evidence, review_ports, specs
 from assets.lake import Lake
 from assets.publish import Verified, read_state, same_surface, verified
 from learners.contract import (
@@ -155,7 +155,7 @@ def identity(brief: Mapping[str, Any]) -> str:
 def prepare(client: Client, entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] = ()) -> Prepared:
     """The run of one config entry, its spec, state and records read from the store now."""
     citation, body = specs.installed(client, entry["spec"])
-    return _prepared(client, citation, body, entry, entries)
+    return _prepared(client, citation, body, entry, entries, ask=False)
 
 
 def of_brief(client: Client, brief: Mapping[str, Any]) -> Prepared:
@@ -180,7 +180,7 @@ def of_brief(client: Client, brief: Mapping[str, Any]) -> Prepared:
     scope = Scope(**brief["scope"])
     entries = specs.entries_of(client, scope.queue)
     entry = _entry(entries, name, scope, brief["options"])
-    prepared = _prepared(client, pinned, body, entry, entries)
+    prepared = _prepared(client, pinned, body, entry, entries, ask=True)
     own = prepared.brief()["state"]
     if (own["store"], own["key"]) != (brief["state"]["store"], brief["state"]["key"]):
         raise RunError(f"the brief names the state {brief['state']['key']}, but the run's is {own['key']}")
@@ -207,9 +207,13 @@ def _prepared(
     body: Mapping[str, Any],
     entry: Mapping[str, Any],
     entries: Sequence[Mapping[str, Any]],
+    *,
+    ask: bool,
 ) -> Prepared:
+    """``ask`` says whether a gate that waits for a person may put its questions: only a run does."""
     learner = specs.runnable(entry["spec"], body)
     accept_options(learner, entry["options"])
+    learner = review_ports.bound(learner, client, entry, ask=ask)
     scope = Scope(entry["queue"], entry.get("kind"))
     surface = entry.get("surface")
     state = read_state(client, *learner.state_key(scope, entry["options"]))

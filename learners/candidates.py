@@ -12,10 +12,10 @@ import polars as pl
 
 from learners.attempts import draws_of
 from learners.contract import LearnerError, Run
-from learners.policies import ALL
 from learners.registry import load
 from schemas.evaluation import LESSON
 from schemas.specs import spec_parts
+from tessera.advice.lesson_texts import judgeable
 
 PATIENCE = 10
 """A candidate's most rows, in multiples of the minimum evidence."""
@@ -98,11 +98,13 @@ def body_of(run: Run, cited: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def offered(observations: pl.DataFrame) -> list[str]:
-    """The keys of lessons that draws have offered to hold back."""
+    """The keys of lessons that draws have offered to hold back; a worker may offer anything, which is left
+    out.
+    """
     arms = draws_of(observations, LESSON).select("arms").explode("arms")
     if not arms.height:
         return []
-    return sorted(set(arms["arms"].struct.field("arm").drop_nulls().to_list()) - {ALL})
+    return sorted(filter(judgeable, arms["arms"].struct.field("arm").unique().to_list()))
 
 
 def standing_lessons(run: Run) -> set[str] | None:

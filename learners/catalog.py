@@ -1,4 +1,4 @@
-"""Every learner spec that the project ships: the one that runs, and those that are proposed.
+"""Every learner spec that the project ships: those that run, and those that are proposed.
 
 Promises bodies that a spec noun can hold as they stand. `implemented` is said only of a learner whose code is
 here; a proposed spec is a design that never runs. Leaves out third parties: their specs come with their code.
@@ -85,6 +85,7 @@ PATH_STATISTICS = spec_body(
 MEMORY = spec_body(
     "memory",
     "minhash-lsh",
+    status="implemented",
     writes=(
         ("tessera.memory-segment.v1", "noun.eval_run", OUTPUTS),
         ("tessera.memory-manifest.v1", "noun.eval_run", OUTPUTS),
@@ -99,7 +100,7 @@ MEMORY = spec_body(
         "recall the same held-out briefs by both, judged without knowing which found what",
         100,
     ),
-    verb=_INGEST,
+    verb={**_INGEST, "runner": "learners.memory"},
 )
 
 ROUTING_WEIGHTS = spec_body(

@@ -2,7 +2,7 @@
 
 What makes it fast: a column is cut into words at once, as bytes; words are numbered, so that each distinct
 one is hashed once; the minimum over each row's words is taken position by position over many rows. Works in
-chunks of bounded size. Pure; numpy and Arrow alone. Leaves out the exact fingerprint and search.
+chunks of bounded size. Pure; numpy and Arrow alone. Leaves out search.
 """
 
 import hashlib
@@ -14,7 +14,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from tessera.fingerprints import DROPPED, MAX_WORDS, SCHEME, SEPARATED, VALUES
+from tessera.canonical import dumps
+from tessera.fingerprints import DROPPED, EXACT_PROFILE, MAX_WORDS, SCHEME, SEPARATED, VALUES
 
 Values = npt.NDArray[np.uint32]
 Counts = npt.NDArray[np.int64]
@@ -43,6 +44,13 @@ class Signatures:
         values = pl.Series("minhash", self.values, dtype=pl.Array(pl.UInt32, VALUES))
         columns = pl.DataFrame([values, pl.Series("features", self.features)])
         return columns.with_columns(pl.when(pl.Series(self.known)).then(pl.col("minhash")))
+
+    def encoded(self) -> pl.Series:
+        """Each signature as its 128 big-endian bytes (Binary), null where unknown."""
+        data = pa.py_buffer(self.values.astype(">u4").tobytes())
+        fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4 * VALUES), len(self.known), [None, data])
+        column = pl.Series("minhash", pl.from_arrow(fixed.cast(pa.large_binary())), dtype=pl.Binary)
+        return column.to_frame().select(pl.when(pl.Series(self.known)).then(pl.col("minhash"))).to_series()
 
 
 def signatures(
@@ -85,6 +93,27 @@ def observation_signatures(observations: pl.DataFrame) -> Signatures:
     wording = observations["wording"].struct.unnest().get_columns()
     problem, given, wanted = (observations[name] for name in ("problem", "types_input", "types_output"))
     return signatures(observations["kind"], wording, problem, given, wanted)
+
+
+def exact_fingerprints(observations: pl.DataFrame) -> pl.Series:
+    """``tessera.fingerprints.exact_fingerprint`` of each row of ``observations`` (String, null if unknown).
+
+    A column has few kinds and types of input, so each is written as canonical JSON once.
+    """
+    begun: dict[str, bytes] = {}
+    ended: dict[str, bytes] = {}
+    found: list[str | None] = []
+    for kind, input_type, digest in observations.select("kind", "input_type", "input_digest").iter_rows():
+        if digest is None:
+            found.append(None)
+            continue
+        if kind not in begun:
+            begun[kind] = dumps({"category": kind})[:-1] + b',"input_digest":'
+        if input_type not in ended:
+            rest = {"input_type": input_type, "profile": EXACT_PROFILE}
+            ended[input_type] = b"," + dumps(rest)[1:]
+        found.append(hashlib.sha256(begun[kind] + dumps(digest) + ended[input_type]).hexdigest())
+    return pl.Series("exact", found, dtype=pl.String)
 
 
 def _chunks(columns: Sequence[pl.Series], rows: int) -> Iterator[tuple[int, int]]:

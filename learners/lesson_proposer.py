@@ -15,6 +15,7 @@ from typing import Any
 from learners.comparisons import BETTER, FAILS, LESS, MORE, Comparison, comparisons, interval
 from learners.review import BUDGETS, JOINER, Proposal
 from schemas.evaluation import BODY_SCHEMA as EVALUATION
+from tessera.advice.lesson_texts import WARNING, opening
 
 TARGET = "memory"
 RECHECK = timedelta(days=30)
@@ -97,7 +98,7 @@ def later(moment: str, by: timedelta) -> str:
 
 def text_of(one: Comparison) -> str:
     """One sentence with both sides' figures. Labels are quoted as JSON: they are workers' words, not ours."""
-    where = "Over all categories" if one.category is None else f"In {_quoted(one.category)}"
+    where = opening(one.category)
     sides = f"{_side(one.group)}, the rest {_side(one.rest)}"
     what = f"{one.dimension} {_quoted(one.value)}"
     if one.claim == BETTER:
@@ -107,10 +108,10 @@ def text_of(one: Comparison) -> str:
             f"what stood before {_side(one.rest)} (effective attempts, {one.label})."
         )
     if one.claim in (MORE, LESS):
-        warning = "" if one.claim == MORE else "Warning: "
+        warning = "" if one.claim == MORE else WARNING
         return f"{warning}{where}, {what} is {one.claim}: {sides} ({one.label})."
     reason = one.claim.removeprefix(f"{FAILS}: ")
-    return f"Warning: {where}, {what} fails with {_quoted(reason)}: {sides} ({one.label})."
+    return f"{WARNING}{where}, {what} fails with {_quoted(reason)}: {sides} ({one.label})."
 
 
 def _quoted(label: str) -> str:
@@ -142,6 +143,19 @@ class LessonProposer:
     def summary(self) -> str:
         """What there is to learn from, blank when there is nothing."""
         return "\n".join(sorted(f"{record['key']} version {record['version']}" for record in self.records))
+
+    def told(self) -> str:
+        """The evidence in words for other proposers: what stands, what the figures carry, and the room for
+        it. Blank when there is no evidence.
+        """
+        if not self.records:
+            return ""
+        lines = [
+            f"# Standing in {TARGET}, of {BUDGETS[TARGET]} code points",
+            *(f"- {entry['text']}" for entry in self.standing),
+        ]
+        lines += ["# Carried by the figures", *(f"- {one.text} [{one.key}]" for one in self.lessons)]
+        return "\n".join([*lines, "# Read", self.summary()])
 
     def __call__(self, summary: str) -> list[Proposal]:
         """Removals in the memory's order, then the lessons that fit beside what stays, then those that do

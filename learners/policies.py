@@ -18,9 +18,6 @@ from learners.contract import LearnerError
 from learners.off_policy import Draws, Floats, Integers
 from learners.posterior import PRIOR_SCORE, shares
 
-ALL = "all"
-"""The arm of the dimension `lesson` that holds nothing back."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:

@@ -16,6 +16,7 @@ from tessera.errors import Fault
 GROUP = "tessera.learners"
 
 BUILT_IN = {
+    "memory:minhash-lsh:v1": "learners.memory:LEARNER",
     "path_statistics:wilson-grouping:v1": "learners.path_statistics:LEARNER",
     "routing_weights:beta-bandit:v1": "learners.routing_weights:LEARNER",
     "evaluation:off-policy:v1": "learners.evaluation:LEARNER",

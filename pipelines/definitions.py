@@ -14,6 +14,8 @@ from pipelines.resources import BY_SETTINGS
 
 ASSET_MODULES = (
     "assets.observations",
+    "assets.fingerprints",
+    "assets.memory_index",
     "assets.path_scorecard",
     "assets.routing_weights",
     "assets.evaluation",

@@ -14,6 +14,7 @@ import typer
 from learners.catalog import SPECS
 from learners.contract import OptionsError
 from learners.registry import UnknownLearner, names
+from pipelines.recall import recall
 from schemas.specs import MODES
 from tessera.cli.terminal import Json, Progress, one_line, say, say_json, say_table, shown
 from tessera.errors import Problem, TesseraError
@@ -200,6 +201,17 @@ def run_one(as_json: Json = False) -> None:
         say(f"{ended.prepared.name} on {ended.prepared.run.scope.queue}: {ended.status}")
         for one in ended.records:
             say(f"  {one['store']}/{one['key']} version {one['version']}")
+
+
+app.command()(recall)
+
+
+@app.command()
+def mcp() -> None:
+    """Serve `recall_similar` to a model over stdio, by the MCP protocol."""
+    from pipelines.advice_mcp import run
+
+    run()
 
 
 def _show(body: Any) -> None:

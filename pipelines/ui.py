@@ -10,7 +10,7 @@ import warnings
 
 from rich.console import Console
 
-from pipelines import attached, embedded, instance, resources, turns
+from pipelines import attached, embedded, instance
 from tessera.errors import TesseraError
 from tessera.settings import Settings
 
@@ -47,8 +47,6 @@ def main() -> int:
 def serve(settings: Settings) -> int:
     """Run `dagster dev` on the workspace, beside the store at `settings.url`, on port 3000 or a free one."""
     home = instance.prepare(settings.dagster_home)
-    with instance.instance(home) as dagster:
-        turns.end_left_behind(dagster, resources.turns_of(settings))
     port = embedded.free_port(int(os.environ.get("PORT", PORT)))
     environment = {
         "DAGSTER_HOME": str(home),
@@ -56,6 +54,10 @@ def serve(settings: Settings) -> int:
         "TESSERA_URL": settings.url,
     }
     console.print(f"starting Dagster beside the store at {settings.url} …")
+    from pipelines import resources, turns  # they load Dagster
+
+    with instance.instance(home) as history:
+        turns.end_left_behind(history, resources.turns_of(settings))
     child = attached.start(
         "pipelines.ui:dagster",
         "dev",

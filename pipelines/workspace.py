@@ -224,10 +224,10 @@ def _tell(outcome: dict[str, Any]) -> None:
         parts.append(f"{pulled['rows_added']} new runs ({pulled['rows']} in the lake, lag {pulled['lag']})")
         if pulled["quarantined"]:
             parts.append(f"{pulled['quarantined']} in quarantine")
-    learned = [asset for asset in made if asset != "observations"]
+    learned = [asset for asset in made if asset not in ("observations", "fingerprints")]
     parts += [f"{asset} at {made[asset].get('record', 'the lake')}" for asset in learned]
     if outcome["job"] == "workspace" and outcome["error"] is None and not learned:
-        parts.append("no learner is configured for it: observations only")
+        parts.append("no learner is configured for it: observations and fingerprints only")
     if parts:
         out.print(f"{name}: {', '.join(parts)}", soft_wrap=True)
     if outcome["error"] is not None:

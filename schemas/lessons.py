@@ -20,7 +20,7 @@ STORE = "learn.memory"
 TARGETS = ("memory", "user")
 OUTCOMES = ("applied", "rejected", "failed")
 
-_OPTIONS = mapping({}, {"threshold": number(1)})
+_OPTIONS = mapping({}, {"threshold": number(1), "proposer": text(128), "gate": text(128)})
 
 
 def options_faults(options: Any, root: str = "options") -> list[Fault]:

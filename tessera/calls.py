@@ -276,6 +276,11 @@ def recall(
     return Call("POST", "/v1/executions/recall", _object, body=body)
 
 
+def list_draws(*, after: str | None = None, limit: int | None = None) -> Call[Json]:
+    """A page of recorded draws, each beside the coin thrown again by the store; for admins."""
+    return Call("GET", "/v1/draws", page, params=_params(after=after, limit=limit))
+
+
 def import_attempts(queue: str, attempts: Sequence[Mapping[str, Any]]) -> Call[Json]:
     """Take 1 to 500 past attempts into a queue, all or none; for admins. Repeats are known by identity."""
     body = {"queue": queue, "attempts": list(attempts)}

@@ -107,6 +107,7 @@ class Client:
     pending = _blocking(calls.pending)
     queues = _blocking(calls.queues)
     recall = _blocking(calls.recall)
+    list_draws = _blocking(calls.list_draws)
     import_attempts = _blocking(calls.import_attempts)
     get_record = _blocking(calls.get_record)
     record_versions = _blocking(calls.record_versions)
@@ -127,6 +128,10 @@ class Client:
             page = self.execution_observations(queue, kind=kind, after=cursor, store_id=store_id)
             yield from page["items"]
             cursor, store_id = _onward(self.url, page, cursor), page.get("store_id", store_id)
+
+    def perform(self, call: Call[T]) -> T:
+        """Send a call that is described elsewhere, with this client's key, patience and errors."""
+        return self._transport.perform(call)
 
     def close(self) -> None:
         """Close idle connections."""
@@ -174,6 +179,7 @@ class AsyncClient:
     pending = _awaiting(calls.pending)
     queues = _awaiting(calls.queues)
     recall = _awaiting(calls.recall)
+    list_draws = _awaiting(calls.list_draws)
     import_attempts = _awaiting(calls.import_attempts)
     get_record = _awaiting(calls.get_record)
     record_versions = _awaiting(calls.record_versions)
@@ -195,6 +201,10 @@ class AsyncClient:
             for item in page["items"]:
                 yield item
             cursor, store_id = _onward(self.url, page, cursor), page.get("store_id", store_id)
+
+    async def perform(self, call: Call[T]) -> T:
+        """Send a call that is described elsewhere, with this client's key, patience and errors."""
+        return await self._transport.perform(call)
 
     async def close(self) -> None:
         """Close idle connections."""

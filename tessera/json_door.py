@@ -81,6 +81,20 @@ def loads(data: bytes, *, root: str = "") -> Any:
     return value
 
 
+def loads_around(data: bytes, *names: str) -> Any:
+    """Read a message of another protocol that carries a body at ``names``, such as ``params, arguments``.
+
+    Malformed is judged of the whole message. Bounds are those of the body alone, whose levels and paths begin
+    at its own root; the protocol judges the rest. Raises as ``loads`` does.
+    """
+    value = body = _parse(data, "")
+    for name in names:
+        body = body.get(name) if type(body) is dict else None
+    if not _within_bounds(body):
+        raise _invalid(body, "")
+    return value
+
+
 def _parse(data: bytes, root: str) -> Any:
     try:
         return jiter.from_json(data, allow_inf_nan=False, catch_duplicate_keys=True)

@@ -64,7 +64,7 @@ def commands() -> dict[str, Any]:
 def named_command(line: str) -> tuple[str, list[str]] | None:
     """The program's command that a line of code calls, and the options it is called with."""
     words = line.strip().removeprefix(".venv/bin/").split()
-    if len(words) < 2 or words[0] not in PROGRAMS or not words[1].isalpha():
+    if len(words) < 2 or words[0] not in PROGRAMS or not words[1].replace("-", "").isalpha():
         return None
     size = next((size for size in (3, 2) if " ".join(words[:size]) in commands()), 2)
     return " ".join(words[:size]), re.findall(r"--[a-z][a-z-]*", line)
@@ -139,6 +139,19 @@ def test_every_setting_is_in_the_reference() -> None:
 
 def test_every_asset_is_in_the_reference() -> None:
     assert set(section("Assets")) == assets()
+
+
+def test_every_tool_is_in_the_reference() -> None:
+    tools = importlib.import_module("tessera.server.tools").TOOLS
+
+    assert set(section("Tools")) == {tool.name for tool in tools}
+
+
+def test_every_metric_is_in_the_reference(store: Any) -> None:
+    told = store.http().get("/metrics").text
+
+    found = re.findall(r"^# TYPE (\w+) (\w+)", told, re.MULTILINE)
+    assert set(section("Metrics")) == {name for name, _ in found if not name.endswith("_created")}
 
 
 @pytest.fixture

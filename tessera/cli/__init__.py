@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from tessera.cli import exporting, importing, keys, serving, statistics
+from tessera.cli import draws, exporting, importing, keys, mcp, serving, statistics
 from tessera.cli.terminal import complain, one_line
 from tessera.errors import TesseraError
 
@@ -22,8 +22,10 @@ app = typer.Typer(
 )
 app.command("serve")(serving.serve)
 app.add_typer(keys.app, name="keys")
+app.add_typer(draws.app, name="draws")
 app.command("import")(importing.import_file)
 app.command("export")(exporting.export)
+app.command("mcp")(mcp.mcp)
 app.command("stats")(statistics.stats)
 
 

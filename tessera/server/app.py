@@ -9,25 +9,34 @@ import asyncio
 import contextlib
 import errno
 import logging
-import re
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tessera import json_door
-from tessera.errors import Fault, Invalid, Misdirected, Problem, TooLarge, Unauthorized, Unavailable
+from tessera.errors import (
+    Fault,
+    Forbidden,
+    Invalid,
+    Misdirected,
+    Problem,
+    TooLarge,
+    Unavailable,
+)
 from tessera.server import answers, openapi
 from tessera.server.answers import Answer
-from tessera.server.calls import CALLS, Call, Request
+from tessera.server.calls import CALLS
 from tessera.server.crew import Crew
-from tessera.server.routes import Routes
+from tessera.server.headers import RawHeaders, declared_size, has_body, host, secret, without_port
+from tessera.server.mcp_http import PATH as MCP_PATH
+from tessera.server.mcp_http import McpDoor
+from tessera.server.metrics import UNMATCHED, Metrics
+from tessera.server.requests import Call, Request
+from tessera.server.routes import MethodNotAllowed, Routes
+from tessera.server.sending import Receive, Scope, Send, send_answer
 from tessera.store import keys, permission
 from tessera.store.database import Busy, Session, Stale
 from tessera.store.opening import Store
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-RawHeaders = Sequence[tuple[bytes, bytes]]
 
 log = logging.getLogger("tessera.server")
 
@@ -36,10 +45,23 @@ GRACE_SECONDS = 10.0
 """How long a body may take, beside the time its bytes take at MIN_RATE."""
 MIN_RATE = 64 * 1024
 """Bytes a second; a body that stays slower is cut off."""
-_DRAIN_SECONDS = 2.0
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM})
 _PROMPT = 32 * 1024  # bytes of a body that is judged in less time than a transaction of its own takes
-_BEARER = re.compile(r"(?i:bearer) +([\x21-\x7e]+)")
+
+
+SLOW_SECONDS = 1.0
+"""A request that takes longer is a warning in the log."""
+_OPEN = ("/healthz", "/openapi.json")
+
+
+@dataclass(slots=True)
+class Told:
+    """What is told of a request, in the log and in the metrics."""
+
+    method: str
+    begun: float
+    route: str = UNMATCHED
+    key_id: str | None = None
 
 
 class App:
@@ -51,22 +73,35 @@ class App:
         self._store = store
         self._hosts = frozenset(name.lower().encode() for name in (*LOOPBACK, *hosts))
         self._grace = grace_seconds
+        self.metrics = Metrics(store.database)
+        self._closing = False
         self._routes = Routes(CALLS)
         self._document = answers.encode(openapi.document(CALLS))
+        self._mcp = McpDoor(self._for_tool, store.store_id)
         self._readers = Crew("reader", 4)
         self._writers = Crew("writer", 2)  # one prepares while the other waits for the disk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        told = Told(scope["method"], begun=time.perf_counter())
         try:
-            answer = await self._answer(scope, receive)
+            answer = await self._answer(scope, receive, told)
         except Problem as problem:
-            answer = answers.of_problem(problem, close=_has_body(scope["headers"]))
+            answer = answers.of_problem(problem, close=self._closing or has_body(scope["headers"]))
         except Exception as error:
             log.exception("a request failed")
             answer = answers.of_problem(_failure(error))
-        await _send(answer, receive, send)
+        self._tell(told, answer)
+        await send_answer(answer, receive, send)
+
+    async def end(self) -> None:
+        """End what runs on the event loop; after the last request, before ``close``."""
+        await self._mcp.close()
+
+    def refuse_new(self) -> None:
+        """From now on answer 503 to what comes in; what is under way is finished."""
+        self._closing = True
 
     def close(self) -> None:
         """Finish the work under way, then close the store."""
@@ -74,18 +109,81 @@ class App:
         self._writers.close()
         self._store.database.close()
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    def _tell(self, told: Told, answer: Answer) -> None:
+        seconds = time.perf_counter() - told.begun
+        self.metrics.answered(told.method, told.route, answer.status, seconds)
+        level = logging.WARNING if seconds > SLOW_SECONDS else logging.DEBUG
+        if log.isEnabledFor(level):
+            fields = {
+                "method": told.method if told.route != UNMATCHED else "",
+                "route": told.route,
+                "status": answer.status,
+                "milliseconds": round(seconds * 1000, 1),
+                "key_id": told.key_id,
+            }
+            log.log(
+                level, "a request took long" if level > logging.DEBUG else "request", extra={"fields": fields}
+            )
+
+    async def _answer(self, scope: Scope, receive: Receive, told: Told) -> Answer:
         headers: RawHeaders = scope["headers"]
         self._check_host(headers)
+        if self._closing:
+            raise Unavailable("the store is closing; try again", extra={"retry_after": 1})
         method, path = scope["method"], scope["path"]
-        if method in ("GET", "HEAD"):
-            if path == "/healthz":
-                return answers.of({"status": "ok"})
-            if path == "/openapi.json":
-                return answers.of_bytes(self._document)
+        if method in ("GET", "HEAD") and path in _OPEN:
+            told.route = path
+            return answers.of({"status": "ok"}) if path == "/healthz" else answers.of_bytes(self._document)
+        if path == MCP_PATH:
+            told.route = path
+            return await self._mcp_message(scope, receive, told)
         call, names = self._routes.find("GET" if method == "HEAD" else method, path)
-        body = await self._body(call, headers, receive) if _has_body(headers) else b""
-        arguments = (call, names, headers, scope["query_string"], body)
+        told.route = call.path
+        limit = json_door.MAX_BULK if call.bulk else json_door.MAX_BODY
+        body = await self._body(limit, call.scope, headers, receive) if has_body(headers) else b""
+        return await self._dispatch(call, names, headers, scope["query_string"], body, told)
+
+    async def _mcp_message(self, scope: Scope, receive: Receive, told: Told) -> Answer:
+        """One message to the MCP face, from a good key, and from no page of another site."""
+        headers: RawHeaders = scope["headers"]
+        if scope["method"] != "POST":
+            raise MethodNotAllowed("this path takes POST", extra={"allow": "POST"})
+        for name, value in headers:
+            if name == b"origin" and without_port(value.lower().partition(b"://")[2]) not in self._hosts:
+                raise Forbidden("a page of another origin may not call")
+        body = await self._body(json_door.MAX_BODY, None, headers, receive)
+        await self._readers.run(self._authenticate, headers, told)
+        return await self._mcp.answer(scope, body)
+
+    def _authenticate(self, headers: RawHeaders, told: Told) -> None:
+        with self._store.database.read() as session:
+            told.key_id = _caller(session, None, headers).key_id
+
+    async def _for_tool(
+        self, call: Call, names: tuple[str, ...], headers: RawHeaders, query_string: bytes, body: bytes
+    ) -> Answer:
+        """A tool's call: the same door, the same key, the same answer."""
+        told = Told(call.method, begun=time.perf_counter(), route=call.path)
+        try:
+            answer = await self._dispatch(call, names, headers, query_string, body, told)
+        except Problem as problem:
+            answer = answers.of_problem(problem)
+        except Exception as error:
+            log.exception("a tool's call failed")
+            answer = answers.of_problem(_failure(error))
+        self._tell(told, answer)
+        return answer
+
+    async def _dispatch(
+        self,
+        call: Call,
+        names: tuple[str, ...],
+        headers: RawHeaders,
+        query_string: bytes,
+        body: bytes,
+        told: Told,
+    ) -> Answer:
+        arguments = (call, names, headers, query_string, body, told)
         if call.brief and len(body) <= _PROMPT:
             # Done here: another thread would cost more than the work. Given away when it would have to wait.
             with contextlib.suppress(Busy):
@@ -94,18 +192,12 @@ class App:
         return await crew.run(self._perform, *arguments)
 
     def _check_host(self, headers: RawHeaders) -> None:
-        named = [value for name, value in headers if name == b"host"]
-        host = named[0].lower() if len(named) == 1 else b""
-        name, separator, port = host.rpartition(b":")
-        if separator and not host.endswith(b"]"):
-            host = name if port.isdigit() or not port else b""
-        if host not in self._hosts:
+        if host(headers) not in self._hosts:
             raise Misdirected("this server does not answer for that Host")
 
-    async def _body(self, call: Call, headers: RawHeaders, receive: Receive) -> bytes:
-        """The body, within its size and time; a large one is kept only for a key that may make the call."""
-        limit = json_door.MAX_BULK if call.bulk else json_door.MAX_BODY
-        declared = _declared(headers)
+    async def _body(self, limit: int, needed: str | None, headers: RawHeaders, receive: Receive) -> bytes:
+        """The body, within its size and time; a large one is kept only for a key with the scope needed."""
+        declared = declared_size(headers)
         if declared is not None and declared > limit:
             raise TooLarge(f"the body is over {limit} bytes")
         loop = asyncio.get_running_loop()
@@ -126,7 +218,7 @@ class App:
             if size > limit:
                 raise TooLarge(f"the body is over {limit} bytes")
             if size > _PROMPT and not asked:
-                asked, refusal = True, await self._readers.run(self._refusal, call, headers)
+                asked, refusal = True, await self._readers.run(self._refusal, needed, headers)
             if refusal is None:
                 chunks.append(chunk)
             else:
@@ -136,11 +228,11 @@ class App:
                     raise refusal
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    def _refusal(self, call: Call, headers: RawHeaders) -> Problem | None:
+    def _refusal(self, needed: str | None, headers: RawHeaders) -> Problem | None:
         """Why the key may not make the call, None when it may."""
         try:
             with self._store.database.read() as session:
-                _caller(session, call, headers)
+                _caller(session, needed, headers)
         except Problem as problem:
             return problem
         return None
@@ -152,24 +244,44 @@ class App:
         headers: RawHeaders,
         query_string: bytes,
         body: bytes,
+        told: Told,
         wait: bool = True,
     ) -> Answer:
         """Everything that needs the database; Busy when it would have to wait for another and is not to."""
         try:
             database = self._store.database
-            if call.writes and len(body) > _PROMPT:
+            if not call.writes:
+                with database.read() as session:
+                    return call.handler(
+                        session, self._admit(session, call, names, headers, query_string, body, told)
+                    )
+            request = None
+            if len(body) > _PROMPT:
                 # Judging a large body takes long: not while others wait for their turn to write.
                 with database.read() as session:
-                    request = self._admit(session, call, names, headers, query_string, body)
-                with database.write() as session:
-                    return call.handler(session, request)
-            with database.write(wait=wait) if call.writes else database.read() as session:
-                request = self._admit(session, call, names, headers, query_string, body)
-                return call.handler(session, request)
+                    request = self._admit(session, call, names, headers, query_string, body, told)
+            with database.write(wait=wait) as session:
+                before = database.rows_changed
+                request = request or self._admit(session, call, names, headers, query_string, body, told)
+                answer = call.handler(session, request)
+                rows = database.rows_changed - before
         except Stale:
             return answers.of_problem(Unavailable("what the request changes moved meanwhile; try again"))
         except Problem as problem:
             return answers.of_problem(problem)
+        self._count(call, request, rows)
+        return answer
+
+    def _count(self, call: Call, request: Request, rows: int) -> None:
+        """What a committed call did; one that repeats an earlier answer wrote nothing."""
+        if not rows:
+            return
+        self.metrics.wrote(call.path, rows)
+        if call.done is not None:
+            call.done(self.metrics, request.body)
+        if call.scope == "admin":
+            fields = {"method": call.method, "route": call.path, "key_id": request.caller.key_id}
+            log.info("an admin changed the store", extra={"fields": fields})
 
     def _admit(
         self,
@@ -179,9 +291,11 @@ class App:
         headers: RawHeaders,
         query_string: bytes,
         body: bytes,
+        told: Told,
     ) -> Request:
         """The key, its scope, the JSON and every field, in this order."""
-        caller = _caller(session, call, headers)
+        caller = _caller(session, call.scope, headers)
+        told.key_id = caller.key_id
         faults: list[Fault] = []
         query = call.query.read(query_string, faults)
         value = None
@@ -192,7 +306,7 @@ class App:
         if faults:
             raise Invalid("the request is not as it must be", errors=faults)
         etag = next((value for name, value in headers if name == b"if-none-match"), None)
-        return Request(self._store, caller, names, query, value, etag)
+        return Request(self._store, self.metrics, caller, names, query, value, etag)
 
 
 def create_app(store: Store, *, hosts: Sequence[str] = (), grace_seconds: float = GRACE_SECONDS) -> App:
@@ -207,58 +321,9 @@ def _failure(error: Exception) -> Problem:
     return Problem("something went wrong inside the store", status=500)
 
 
-def _caller(session: Session, call: Call, headers: RawHeaders) -> permission.Caller:
-    """The key that asks, if it has the scope of the call."""
-    caller = keys.authenticate(session, _secret(headers))
-    if call.scope is not None:
-        permission.require_scope(caller, call.scope)
+def _caller(session: Session, needed: str | None, headers: RawHeaders) -> permission.Caller:
+    """The key that asks, if it has the scope that is needed."""
+    caller = keys.authenticate(session, secret(headers))
+    if needed is not None:
+        permission.require_scope(caller, needed)
     return caller
-
-
-def _secret(headers: RawHeaders) -> str:
-    given = [value for name, value in headers if name == b"authorization"]
-    found = _BEARER.fullmatch(given[0].decode("latin-1")) if len(given) == 1 else None
-    if found is None:
-        raise Unauthorized(keys.REFUSED)
-    return found[1]
-
-
-def _has_body(headers: RawHeaders) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        for name, value in headers
-    )
-
-
-def _declared(headers: RawHeaders) -> int | None:
-    for name, value in headers:
-        if name == b"content-length" and value.isdigit():
-            return int(value) if len(value) < 20 else 2**63
-    return None
-
-
-async def _send(answer: Answer, receive: Receive, send: Send) -> None:
-    headers = list(answer.headers)
-    if answer.status not in (204, 304):
-        headers.append((b"content-length", str(len(answer.body)).encode()))
-    if answer.close:
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    if answer.close:
-        await send({"type": "http.response.body", "body": answer.body, "more_body": True})
-        await _drain(receive)
-        await send({"type": "http.response.body", "body": b""})
-    else:
-        await send({"type": "http.response.body", "body": answer.body})
-
-
-async def _drain(receive: Receive) -> None:
-    """Let what is still being sent pass by for a moment: closing at once would take the answer away."""
-    try:
-        async with asyncio.timeout(_DRAIN_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    return
-    except TimeoutError:
-        return

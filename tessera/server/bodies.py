@@ -2,10 +2,12 @@
 here.
 """
 
+import math
 from typing import Any
 
 from tessera import observations, reports
 from tessera.errors import Fault
+from tessera.server.reported import ATTEMPT, REPORT
 from tessera.server.shapes import (
     Anything,
     Choice,
@@ -17,9 +19,12 @@ from tessera.server.shapes import (
     Nullable,
     Object,
     Text,
+    Weight,
     Whole,
 )
+from tessera.store.draws import DIMENSIONS, MAX_ARMS
 from tessera.store.permission import SCOPES, VISIBILITIES
+from tessera.store.recall import MAX_LIMIT
 
 MAX_SAFE = 2**53 - 1
 _NAME = "[A-Za-z0-9._-]{1,64}"
@@ -35,8 +40,8 @@ GRANTED_QUEUE = Text(
 KIND = Text(64, pattern="[^\x00-\x1f\x7f-\x9f]+", message="must not hold control characters")
 KEY = Text(
     512,
-    pattern=r"(?!\.{1,2}$)[A-Za-z0-9._:@+-]+",
-    message="must be of A-Z a-z 0-9 . _ : @ + - and not . or ..",
+    pattern=r"(?!\.{1,2}$)[A-Za-z0-9._:@+=-]+",
+    message="must be of A-Z a-z 0-9 . _ : @ + = - and not . or ..",
 )
 ID = Text(64, pattern="[\x21-\x7e]+", message="must be printable ASCII")
 IDEMPOTENCY_KEY = Text(128, characters=True)
@@ -74,15 +79,55 @@ SUBMIT = Fields(
         "ok": Flag(),
         "output": Anything(),
         "failure": Text(65_536, blank=True),
-        "execution_report": Judged(
-            reports.faults,
-            {"type": "object", "description": "Optional: how the run went, as the worker tells it."},
-        ),
+        "execution_report": Judged(reports.faults, REPORT),
         "idempotency_key": IDEMPOTENCY_KEY,
     },
     optional=("output", "failure", "execution_report", "idempotency_key"),
 )
 NOTHING = Fields({})
+
+
+class _Arms:
+    """Distinct arms whose weights sum to 1; the sum is judged only when each arm is right."""
+
+    def __init__(self) -> None:
+        self._items = Items(Fields({"arm": Text(128), "weight": Weight()}), MAX_ARMS, least=1)
+
+    def check(self, value: Any, path: str, faults: list[Fault]) -> Any:
+        before = len(faults)
+        arms = self._items.check(value, path, faults)
+        if len(faults) > before:
+            return arms
+        seen: set[str] = set()
+        for n, arm in enumerate(arms):
+            if arm["arm"] in seen:
+                faults.append(Fault(f"{path}[{n}].arm", "must not stand twice"))
+            seen.add(arm["arm"])
+        if not abs(math.fsum(arm["weight"] for arm in arms) - 1.0) <= 1e-9:
+            faults.append(Fault(path, "must have weights that sum to 1 within 1e-9"))
+        return arms
+
+    def schema(self) -> dict[str, Any]:
+        return {
+            **self._items.schema(),
+            "description": "Distinct alternatives; their weights sum to 1 within 1e-9.",
+        }
+
+
+DRAW = Fields(
+    {"fence": FENCE, "dimension": Choice(DIMENSIONS), "arms": _Arms(), "policy": PIN},
+    optional=("policy",),
+)
+RECALL = Fields(
+    {
+        "queue": NAME,
+        "kind": KIND,
+        "brief": Object(),
+        "input_digest": Text(64, pattern="[0-9a-f]{64}", message="must be 64 hex digits, lowercase"),
+        "limit": Whole(1, MAX_LIMIT),
+    },
+    optional=("input_digest", "limit"),
+)
 
 
 def _attempt_faults(attempt: Any, path: str) -> list[Fault]:
@@ -93,7 +138,7 @@ IMPORT = Fields(
     {
         "queue": NAME,
         "attempts": Items(
-            Judged(_attempt_faults, {"type": "object", "description": "One past attempt at a task."}),
+            Judged(_attempt_faults, ATTEMPT),
             500,
             least=1,
         ),

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 from tessera.errors import Fault
 from tessera.server.bodies import KEY, KIND, NAME
 from tessera.server.shapes import Json, Shape, Text
+from tessera.store.draws import DIMENSIONS, START
 
 MAX_CURSOR = 2**63 - 1
 _DECIMAL = re.compile("0|[1-9][0-9]{0,18}")
@@ -88,6 +89,23 @@ class RecordPlace:
         return {"type": "string", "maxLength": 577}
 
 
+class DrawPlace:
+    """A position in the list of draws: task number, attempts submitted and dimension, joined by dots."""
+
+    def read(self, text: str, name: str, faults: list[Fault]) -> Any:
+        task, _, rest = text.partition(".")
+        submitted, _, dimension = rest.partition(".")
+        if _DECIMAL.fullmatch(task) and _DECIMAL.fullmatch(submitted) and dimension in DIMENSIONS:
+            place = (int(task), int(submitted), dimension)
+            if max(place[:2]) <= MAX_CURSOR:
+                return place
+        faults.append(Fault(name, "must be a position that a list gave"))
+        return START
+
+    def schema(self) -> Json:
+        return {"type": "string", "pattern": rf"^[0-9]{{1,19}}\.[0-9]{{1,19}}\.({'|'.join(DIMENSIONS)})$"}
+
+
 class Query:
     """The parameters of a call; those without a default are required."""
 
@@ -160,7 +178,7 @@ RECORDS = _query(
     {
         "store": Shaped(NAME),
         "prefix": Shaped(
-            Text(512, pattern=r"[A-Za-z0-9._:@+-]*", message="must be the beginning of a key", blank=True)
+            Text(512, pattern=r"[A-Za-z0-9._:@+=-]*", message="must be the beginning of a key", blank=True)
         ),
         "tag": Shaped(Text(128)),
         "category": Shaped(KIND),
@@ -171,3 +189,4 @@ RECORDS = _query(
     limit=100,
 )
 KEYS = _query({"after": Shaped(Text(64)), "limit": Count(1, 100)}, after="", limit=100)
+DRAWS = _query({"after": DrawPlace(), "limit": Count(1, 100)}, after=START, limit=100)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tessera.errors import NotFound, Problem
-from tessera.server.calls import Call
+from tessera.server.requests import Call
 
 
 class MethodNotAllowed(Problem):

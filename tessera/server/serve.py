@@ -4,6 +4,7 @@ Promises one line with the URL once connections are accepted, the place of a new
 secret, and an end in which every request under way is answered and the database is closed whole.
 """
 
+import logging
 import signal
 import socket
 import sys
@@ -17,10 +18,13 @@ from typing import Self
 import uvicorn
 
 from tessera.errors import SettingsError
+from tessera.server import logs
 from tessera.server.app import GRACE_SECONDS, App, create_app
 from tessera.server.protocol import Protocol
 from tessera.store.clock import Clock, now
 from tessera.store.opening import Store, open_store
+
+log = logging.getLogger("tessera.server")
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
@@ -36,16 +40,21 @@ def run(
     database_url: str | None = None,
     *,
     hosts: Sequence[str] = (),
+    log_level: str = "info",
 ) -> None:
-    """Serve until SIGINT or SIGTERM; port 0 takes a free one. Prints the URL when ready.
+    """Serve until SIGINT or SIGTERM; port 0 takes a free one. Prints the URL when ready, logs to stderr.
 
     ``hosts`` are names beside loopback and ``host`` that requests may name.
     """
+    logs.configure(log_level)
     sys.setswitchinterval(_SWITCH_SECONDS)
     with Running(home, host, port, database_url, hosts=hosts) as running:
         if running.store.new_admin_key is not None:
             _say(f"A new admin key is in {running.store.new_admin_key}")
+        about = {"url": running.url, "store_id": running.store.store_id}
+        log.info("serving", extra={"fields": about})
         running.serve(ready=lambda: _say(f"Tessera serves {running.url}"))
+        log.info("closing", extra={"fields": about})
 
 
 class Running:
@@ -74,7 +83,7 @@ class Running:
             raise
         known = [*hosts] if host in _WILDCARDS else [*hosts, f"[{host}]" if ":" in host else host]
         self._app: App = create_app(self.store, hosts=known, grace_seconds=grace_seconds)
-        self._server = _Server(_config(self._app))
+        self._server = _Server(_config(self._app), self._app)
         self._thread: threading.Thread | None = None
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
@@ -91,6 +100,10 @@ class Running:
         self._thread.start()
         begun.wait(timeout=30)
         return self
+
+    def refuse_new(self) -> None:
+        """From now on answer 503, as at the beginning of the end."""
+        self._app.refuse_new()
 
     def stop(self) -> None:
         """Answer what is under way, then close everything."""
@@ -111,9 +124,19 @@ class Running:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, saying when it accepts connections."""
+    """uvicorn, saying when it accepts connections, and ending in order."""
 
     ready: Callable[[], None]
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what is under way, within the configured time; what still comes in gets 503."""
+        self._app.refuse_new()
+        await super().shutdown(sockets)
+        await self._app.end()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -114,6 +114,22 @@ class Whole:
         return {"type": "integer", "minimum": self._low, "maximum": self._high}
 
 
+class Weight:
+    """A finite number from 0 on; taken as a float."""
+
+    def check(self, value: Any, path: str, faults: list[Fault]) -> Any:
+        if type(value) not in (int, float):
+            faults.append(Fault(path, "must be a number"))
+        elif not value >= 0:
+            faults.append(Fault(path, "must be at least 0"))
+        else:
+            return float(value)
+        return value
+
+    def schema(self) -> Json:
+        return {"type": "number", "minimum": 0}
+
+
 class Flag:
     """True or false."""
 

@@ -19,8 +19,8 @@ def rfc3339(moment: int | None) -> str | None:
     """RFC 3339 UTC with milliseconds and ``Z``; None stays None."""
     if moment is None:
         return None
-    seconds, millis = divmod(moment, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=moment)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(text: str) -> int | None:

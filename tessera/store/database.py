@@ -96,6 +96,11 @@ class Database:
         """Table rows inserted, changed or deleted since the file was opened, as SQLite counts."""
         return self._writer.total_changes
 
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of the file, and of its write-ahead log."""
+        log = self._path.with_name(self._path.name + "-wal")
+        return self._path.stat().st_size, log.stat().st_size if log.exists() else 0
+
     def write(self, *, wait: bool = True) -> "Write":
         """One transaction that may write; committed when the block ends, rolled back when it raises.
 

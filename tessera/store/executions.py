@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, select, text
 
 from tessera.errors import Fault, Invalid, NotFound
-from tessera.store import ids, pins
+from tessera.store import ids, pins, simhash
 from tessera.store.database import Session
 from tessera.store.permission import Caller, is_audience, may_read_run, require_kinds, require_queue
-from tessera.store.schema import briefs, execution_details, executions
+from tessera.store.schema import briefs, execution_details, executions, simhash_bands
 from tessera.store.statements import Statement, insert_into
 
 SCAN = 2_000
@@ -28,6 +28,7 @@ _TAKE = Statement(
 _NEWEST = Statement(text("SELECT value FROM counters WHERE name = 'executions'"))
 _ADD = insert_into(executions)
 _ADD_DETAILS = insert_into(execution_details)
+_ADD_BAND = insert_into(simhash_bands)
 _WALK = Statement(
     select(executions.c.number, executions.c.kind, executions.c.audience, executions.c.pinned)
     .where(executions.c.queue == bindparam("queue"), executions.c.number > bindparam("after"))
@@ -74,7 +75,10 @@ _ONE = Statement(
 
 
 class Row(NamedTuple):
-    """One execution to keep; ``brief`` only when no task holds it. JSON is UTF-8 bytes."""
+    """One execution to keep; ``brief`` only when no task holds it. JSON is UTF-8 bytes.
+
+    ``simhash`` makes a run with problem text findable by likeness.
+    """
 
     number: int
     token: str
@@ -85,6 +89,7 @@ class Row(NamedTuple):
     input_digest: str | None
     input_type: str
     item: bytes
+    simhash: int | None
     task: int | None
     brief: bytes | None
     output: bytes | None
@@ -99,7 +104,7 @@ def take_numbers(session: Session, count: int = 1) -> int:
 
 
 def keep(session: Session, rows: list[Row]) -> None:
-    """Write executions under their numbers."""
+    """Write executions under their numbers, each findable as recall looks for it."""
     session.insert_all(
         _ADD,
         [
@@ -114,6 +119,7 @@ def keep(session: Session, rows: list[Row]) -> None:
                 "input_digest": row.input_digest,
                 "input_type": row.input_type,
                 "item": row.item,
+                "simhash": simhash.signed(row.simhash),
             }
             for row in rows
         ],
@@ -130,6 +136,15 @@ def keep(session: Session, rows: list[Row]) -> None:
                 "receipt": row.receipt,
             }
             for row in rows
+        ],
+    )
+    session.insert_all(
+        _ADD_BAND,
+        [
+            {"queue": row.queue, "kind": row.kind, "band": band, "value": value, "number": row.number}
+            for row in rows
+            if row.simhash is not None
+            for band, value in enumerate(simhash.bands(row.simhash))
         ],
     )
 
@@ -159,7 +174,7 @@ def page(session: Session, caller: Caller, scope: Scope, limit: int, store_id: s
     scope.check(session, caller)
     found: list[int] = []
     looked, last, skipped, more = 0, scope.after, False, False
-    reader = _Reader(session, caller, scope)
+    reader = Reader(session, caller, scope)
     for number, readable in reader.walk(first=limit + 1):
         if looked == SCAN or len(found) == limit:
             more = True
@@ -189,7 +204,7 @@ def pending(session: Session, caller: Caller, scope: Scope, cap: int, store_id: 
     """How many readable observations lie behind the cursor, counted up to ``cap``, and up to which."""
     scope.check(session, caller)
     count, last, capped = 0, scope.after, False
-    for number, readable in _Reader(session, caller, scope).walk(first=SCAN):
+    for number, readable in Reader(session, caller, scope).walk(first=SCAN):
         if readable:
             if count == cap:
                 capped = True
@@ -235,14 +250,14 @@ def queues(session: Session, caller: Caller, store_id: str) -> dict[str, Any]:
     while (row := session.row(_NEXT_QUEUE, queue=queue)) is not None:
         queue = row[0]
         if caller.allows_queue(queue):
-            reader = _Reader(session, caller, Scope(queue, None, 0))
+            reader = Reader(session, caller, Scope(queue, None, 0))
             if any(readable for _, readable in reader.walk(first=1)):
                 names.append(queue)
     return {"queues": names, "store_id": store_id}
 
 
-class _Reader:
-    """Walks a scope's executions in order, each with whether the key may read it and it is of the scope."""
+class Reader:
+    """Judges which executions of a scope a key may read, and walks them in order."""
 
     def __init__(self, session: Session, caller: Caller, scope: Scope) -> None:
         self._session = session
@@ -251,17 +266,18 @@ class _Reader:
         self._pins = pins.PinReader(session)
 
     def walk(self, first: int) -> Iterator[tuple[int, bool]]:
-        """Numbers in order; ``first`` says how many are likely to be wanted."""
+        """Numbers in order, each with whether it is readable; ``first``: how many are likely wanted."""
         after, limit = self._scope.after, first
         while True:
             rows = self._session.rows(_WALK, queue=self._scope.queue, after=after, limit=limit)
             for number, kind, audience, pinned in rows:
-                yield number, self._readable(number, kind, audience, pinned)
+                yield number, self.readable(number, kind, audience, pinned)
             if len(rows) < limit:
                 return
             after, limit = rows[-1][0], SCAN
 
-    def _readable(self, number: int, kind: str, audience: str, pinned: int) -> bool:
+    def readable(self, number: int, kind: str, audience: str, pinned: int) -> bool:
+        """Whether the key may read the run and it is of the scope's kind."""
         caller, wanted = self._caller, self._scope.kind
         if wanted is not None and kind != wanted:
             return False

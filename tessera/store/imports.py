@@ -35,13 +35,13 @@ def take(session: Session, caller: Caller, request: dict[str, Any]) -> dict[str,
     new = _new(session, queue, attempts)
     if new:
         first = executions.take_numbers(session, len(new))
-        made = [
-            _execution(caller, queue, attempt, first + position)
-            for position, (_, _, attempt) in enumerate(new)
-        ]
-        executions.keep(session, [row for row, _ in made])
-        for row, item in made:
-            submissions.keep_bands(session, row, item)
+        executions.keep(
+            session,
+            [
+                _execution(caller, queue, attempt, first + position)
+                for position, (_, _, attempt) in enumerate(new)
+            ],
+        )
         session.insert_all(
             _ADD,
             [
@@ -76,10 +76,8 @@ def _new(session: Session, queue: str, attempts: list[Attempt]) -> list[tuple[st
     return new
 
 
-def _execution(
-    caller: Caller, queue: str, attempt: Attempt, number: int
-) -> tuple[executions.Row, dict[str, Any]]:
-    """The execution that an attempt becomes, and its item."""
+def _execution(caller: Caller, queue: str, attempt: Attempt, number: int) -> executions.Row:
+    """The execution that an attempt becomes."""
     parts = observations.attempt_parts(attempt, queue)
     token = ids.token()
     item = observations.build_item(
@@ -90,7 +88,7 @@ def _execution(
         report=parts.report,
         **parts.server,
     )
-    row = executions.Row(
+    return executions.Row(
         number=number,
         token=token,
         queue=queue,
@@ -100,10 +98,10 @@ def _execution(
         input_digest=parts.server["input_digest"],
         input_type=item["brief"]["input_type"],
         item=json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode(),
+        simhash=submissions.words_of(item, parts.brief.get("problem")),
         task=None,
         brief=canonical.dumps(parts.brief),
         output=None,
         failure=parts.server["failure"],
         receipt=None,
     )
-    return row, item

@@ -11,7 +11,7 @@ from sqlalchemy.pool import NullPool
 
 from tessera.errors import SettingsError
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest step; a test compares it with the files."""
 
 

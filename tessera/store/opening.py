@@ -8,7 +8,7 @@ import contextlib
 import os
 import secrets
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import bindparam, select, text
@@ -32,11 +32,14 @@ EXECUTIONS = "executions"
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """An open store: its database, its identity, and where a new admin secret was left, if one was made."""
+    """An open store: its database, its identity, the secret that its draws are thrown by, and where a new
+    admin secret was left, if one was made.
+    """
 
     database: Database
     store_id: str
     new_admin_key: Path | None
+    draw_secret: bytes = field(repr=False)
 
 
 def open_store(home: Path, *, clock: clock.Clock = clock.now) -> Store:
@@ -61,6 +64,7 @@ def open_store(home: Path, *, clock: clock.Clock = clock.now) -> Store:
     try:
         with database.write() as session:
             store_id = _identity(session)
+            draw_secret = _draw_secret(session)
             made = None
             if session.row(_ANY_KEY) is None:
                 made = home / "admin.key"
@@ -68,7 +72,7 @@ def open_store(home: Path, *, clock: clock.Clock = clock.now) -> Store:
     except BaseException:
         database.close()
         raise
-    return Store(database, store_id, made)
+    return Store(database, store_id, made, draw_secret)
 
 
 def _identity(session: Session) -> str:
@@ -79,6 +83,16 @@ def _identity(session: Session) -> str:
     session.change(_ADD_META, name="store_id", value=store_id)
     session.change(_ADD_COUNTER, name=EXECUTIONS, value=0)
     return store_id
+
+
+def _draw_secret(session: Session) -> bytes:
+    """256 random bits, made once for a database and never changed: old draws can be thrown again."""
+    found = session.row(_META, name="draw_secret")
+    if found is not None:
+        return bytes.fromhex(found[0])
+    secret = secrets.token_bytes(32)
+    session.change(_ADD_META, name="draw_secret", value=secret.hex())
+    return secret
 
 
 def _admin_grant() -> Grant:

@@ -8,7 +8,19 @@ Times are integer milliseconds UTC; JSON is kept as the UTF-8 bytes that are ser
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text, text
+from sqlalchemy import (
+    REAL,
+    BigInteger,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.dialects import postgresql
 
 metadata = MetaData()
@@ -16,6 +28,7 @@ metadata = MetaData()
 _name = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")  # compared byte by byte on both
 _whole = BigInteger().with_variant(Integer(), "sqlite")  # SQLite's INTEGER holds 64 bits, and is its rowid
 _bytes = LargeBinary()
+_real: Any = Double().with_variant(REAL(), "sqlite")
 _keyed: dict[str, Any] = {"sqlite_with_rowid": False, "sqlite_strict": True}
 _rowid: dict[str, Any] = {"sqlite_strict": True}
 
@@ -126,6 +139,22 @@ briefs = Table("briefs", metadata, _number("task"), Column("brief", _bytes, null
 # Who held the fences that have moved on: the holder of an old fence is told so, anyone else sees nothing.
 past_claims = Table("past_claims", metadata, _number("task"), _number("fence"), _text("key_id"), **_keyed)
 
+# The coin as it fell, for a task after so many submitted attempts: found by that, and never rewritten.
+draws = Table(
+    "draws",
+    metadata,
+    _number("task"),
+    _number("submitted"),
+    _key("dimension"),
+    _int("fence"),
+    _text("arm"),
+    Column("propensity", _real, nullable=False),
+    _text("arms"),
+    _text("policy", nullable=True),
+    **_keyed,
+)
+
+# ``simhash`` is the fingerprint of a run with problem text, as a signed integer of 64 bits.
 executions = Table(
     "executions",
     metadata,
@@ -139,6 +168,7 @@ executions = Table(
     _text("input_digest", nullable=True),
     _text("input_type"),
     Column("item", _bytes, nullable=False),
+    _int("simhash", nullable=True),
     **_rowid,
 )
 # Covers the walk along a queue and its permission test; items are read only for what passes.
@@ -149,6 +179,23 @@ Index(
     executions.c.kind,
     executions.c.audience,
     executions.c.pinned,
+)
+# What recall walks: runs of one input, and runs whose input has one shape, newest first.
+Index(
+    "executions_by_input",
+    executions.c.queue,
+    executions.c.kind,
+    executions.c.input_digest,
+    executions.c.number,
+    sqlite_where=text("input_digest IS NOT NULL"),
+    postgresql_where=text("input_digest IS NOT NULL"),
+)
+Index(
+    "executions_by_shape",
+    executions.c.queue,
+    executions.c.kind,
+    executions.c.input_type,
+    executions.c.number,
 )
 
 # What only get_execution reads. ``task`` leads to the brief; an imported run has no task and brings its own.

@@ -33,6 +33,22 @@ def bands(fingerprint: int) -> list[int]:
     return list(fingerprint.to_bytes(BANDS, "big"))
 
 
+def distance(one: int | None, other: int | None) -> int | None:
+    """In how many bits two fingerprints differ, 0 to 64; None when one is unknown."""
+    return None if one is None or other is None else (one ^ other).bit_count()
+
+
+def signed(fingerprint: int | None) -> int | None:
+    """The same 64 bits as a database keeps them."""
+    return fingerprint if fingerprint is None or fingerprint < _SIGN else fingerprint - 2 * _SIGN
+
+
+def unsigned(kept: int | None) -> int | None:
+    """The fingerprint that a database keeps."""
+    return kept if kept is None or kept >= 0 else kept + 2 * _SIGN
+
+
+_SIGN = 1 << (BITS - 1)
 _LANE = 16  # more than enough for 512 words
 _LANE_MASK = (1 << _LANE) - 1
 _BYTE = [sum(((byte >> bit) & 1) << (bit * _LANE) for bit in range(8)) for byte in range(256)]

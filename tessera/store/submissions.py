@@ -12,13 +12,12 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import bindparam, text, update
 
 from tessera import canonical, fingerprints, observations
-from tessera.store import executions, idempotency, ids, leases, simhash, tasks
+from tessera.store import draws, executions, idempotency, ids, leases, simhash, tasks
 from tessera.store.clock import rfc3339
 from tessera.store.database import Session
 from tessera.store.permission import Caller
-from tessera.store.schema import simhash_bands
 from tessera.store.schema import tasks as table
-from tessera.store.statements import Statement, insert_into
+from tessera.store.statements import Statement
 from tessera.store.tasks import Task
 
 _END = Statement(
@@ -30,7 +29,6 @@ _END = Statement(
     )
     .values(state=bindparam("next_state"), submitted=table.c.submitted + text("1"))
 )
-_ADD_BAND = insert_into(simhash_bands)
 
 
 class _Ended(NamedTuple):
@@ -127,7 +125,7 @@ def _keep(
         state_after=ended.state_after,
         failure=failure,
         receipt_sha256=receipt["receipt_sha256"],
-        draws=[],
+        draws=draws.standing(session, task.number, task.submitted),
         report=ended.report,
     )
     row = executions.Row(
@@ -140,6 +138,7 @@ def _keep(
         input_digest=task.input_digest,
         input_type=item["brief"]["input_type"],
         item=json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode(),
+        simhash=words_of(item, ((ended.report or {}).get("summaries") or {}).get("problem")),
         task=task.number,
         brief=None,
         output=ended.output,
@@ -147,23 +146,10 @@ def _keep(
         receipt=json.dumps(receipt, separators=(",", ":")).encode(),
     )
     executions.keep(session, [row])
-    keep_bands(session, row, item)
 
 
-def keep_bands(session: Session, row: executions.Row, item: dict[str, Any]) -> None:
-    """Make a run findable by likeness, if its report says in words what the problem was."""
-    report = item["report"] or {}
-    problem = (report.get("summaries") or {}).get("problem")
+def words_of(item: dict[str, Any], problem: str | None) -> int | None:
+    """The SimHash of a run with problem text: of its wording and that text; None for a run without."""
     if problem is None:
-        return
-    wording = "\n".join([*item["brief"]["wording"].values(), problem])
-    fingerprint = simhash.simhash(fingerprints.words(wording))
-    if fingerprint is None:
-        return
-    session.insert_all(
-        _ADD_BAND,
-        [
-            {"queue": row.queue, "kind": row.kind, "band": band, "value": value, "number": row.number}
-            for band, value in enumerate(simhash.bands(fingerprint))
-        ],
-    )
+        return None
+    return simhash.simhash(fingerprints.words("\n".join([*item["brief"]["wording"].values(), problem])))

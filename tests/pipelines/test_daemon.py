@@ -1,10 +1,8 @@
 """The whole workspace as an operator runs it: store, daemon, sensor and UI, and a kill in the middle."""
 
-import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +16,7 @@ from assets import pack, specs
 from assets.lake import Lake
 from pipelines import attached, embedded
 from pipelines.instance import instance, prepare
-from pipelines.turns import DIED, Turns
+from pipelines.turns import DIED
 from tests.assets.working import work
 
 ROOT = Path(__file__).parents[2]
@@ -169,22 +167,3 @@ def look_at_the_plot(url: str, folder: Path) -> None:
         page.screenshot(path=folder / "scorecard.png")
         browser.close()
     assert asked <= {embedded.LOOPBACK, ""}
-
-
-@pytest.mark.slow
-def test_a_killed_workspace_run_is_marked_as_failed_and_blocks_nothing(
-    workspace: Any, worked: Any, store: Any, tmp_path: Path
-) -> None:
-    worked("packing", 3)
-    home = tmp_path / "workspace"
-    with Turns(home / "turns").take("packing", "other"):
-        command = ["-m", "pipelines.workspace", "run", "--queue", "packing"]
-        with subprocess.Popen([sys.executable, *command], cwd=ROOT, stderr=subprocess.PIPE) as child:
-            assert child.stderr is not None
-            assert b"another run of queue packing is at work" in child.stderr.readline()
-            child.kill()
-    assert statuses(home) == ["STARTED"]
-    ended = workspace("run", "--json")
-    assert ended.status == 0, ended
-    assert json.loads(ended.out)["queues"][0]["materialized"]["observations"]["rows"] == 3
-    assert statuses(home) == ["SUCCESS", "FAILURE"]

@@ -335,7 +335,7 @@ def test_lax_types_are_refused_each_with_its_path(store: Any) -> None:
         {"path": "private", "message": "must be a boolean"},
         {"path": "priority", "message": "must be an integer"},
         {"path": "max_attempts", "message": "must be an integer"},
-        {"path": "pins[1].key", "message": "must be of A-Z a-z 0-9 . _ : @ + - and not . or .."},
+        {"path": "pins[1].key", "message": "must be of A-Z a-z 0-9 . _ : @ + = - and not . or .."},
         {"path": "pins[1].version", "message": "must be an integer"},
         {"path": "pins[1].extra", "message": "is not a known field"},
         {"path": "b.c/d", "message": "is not a known field"},

@@ -24,13 +24,16 @@ CALLS = {
     ("POST", "/v1/tasks"): "write",
     ("POST", "/v1/tasks/claim"): "work",
     ("POST", "/v1/tasks/x/heartbeat"): "work",
+    ("POST", "/v1/tasks/x/draw"): "work",
     ("POST", "/v1/tasks/x/submit"): "work",
     ("GET", "/v1/tasks/x"): "read",
     ("POST", "/v1/tasks/x/cancel"): "write",
     ("GET", "/v1/executions?queue=q"): "read",
     ("GET", "/v1/executions/pending?queue=q"): "read",
     ("GET", "/v1/executions/x"): "read",
+    ("POST", "/v1/executions/recall"): "read",
     ("POST", "/v1/executions/import"): "admin",
+    ("GET", "/v1/draws"): "admin",
     ("GET", "/v1/queues"): "read",
     ("POST", "/v1/records"): "write",
     ("GET", "/v1/records"): "read",
@@ -39,6 +42,7 @@ CALLS = {
     ("POST", "/v1/keys"): "admin",
     ("GET", "/v1/keys"): "admin",
     ("DELETE", "/v1/keys/x"): "admin",
+    ("GET", "/metrics"): "admin",
 }
 
 

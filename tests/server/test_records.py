@@ -127,7 +127,7 @@ def test_bounds_of_a_write(store: Any, field: str, value: Any, path: str) -> Non
     assert [error["path"] for error in answer.json()["errors"]] == [f"writes[1].{path}"]
 
 
-@pytest.mark.parametrize("key", ["...", "a" * 512, "A-Za.z0_9:@+"])
+@pytest.mark.parametrize("key", ["...", "a" * 512, "A-Za.z0_9:@+", "facet:strategy:v1:q:kind=verb@20a:m"])
 def test_keys_at_their_bounds_are_taken(store: Any, key: str) -> None:
     http = store.http()
 

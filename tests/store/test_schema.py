@@ -139,11 +139,13 @@ def test_lapsed_tasks_are_found_by_their_lease(opened: Path) -> None:
 def _statements() -> dict[str, Statement]:
     """Every statement of the store's modules, by module and name."""
     from tessera.store import (
+        draws,
         executions,
         idempotency,
         imports,
         keys,
         opening,
+        recall,
         record_lists,
         records,
         submissions,
@@ -151,12 +153,14 @@ def _statements() -> dict[str, Statement]:
     )
 
     modules = (
+        draws,
         executions,
         idempotency,
         imports,
         keys,
         leases,
         opening,
+        recall,
         record_lists,
         records,
         submissions,

@@ -122,6 +122,22 @@ def test_a_full_learning_block_and_the_reads_add_no_entries(store: Any, cost: Co
     assert read.total == 0
 
 
+def test_a_draw_writes_one_entry_and_none_when_it_is_asked_for_again(store: Any, cost: Cost) -> None:
+    http = store.http()
+    _enqueue(http, "a")
+    task = _claimed(http)
+    arms = [{"arm": "a", "weight": 0.25}, {"arm": "b", "weight": 0.75}]
+    body = {"fence": 1, "dimension": "model", "arms": arms}
+
+    first = cost(lambda: http.post(f"/v1/tasks/{task['task_id']}/draw", json=body))
+    again = cost(lambda: http.post(f"/v1/tasks/{task['task_id']}/draw", json=body))
+    submit = cost(lambda: _submit(http, task, execution_report=REPORT))
+
+    assert first.by_tree == {"table draws": 1}
+    assert again.total == 0
+    assert submit.total <= 20, submit.by_tree
+
+
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_segment_and_its_head_cost_the_same_for_1_and_128_entries(
     store: Any, cost: Cost, version: int

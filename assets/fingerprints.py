@@ -1,0 +1,126 @@
+"""The asset `fingerprints`: each run's exact fingerprint and MinHash signature, as rows of the lake.
+
+Promises that only rows behind the table's own cursor are read, and that rows and cursor are one commit. When
+the queue's rows in the lake are not those that the table was made of (a rebuild, another view), it is made
+anew. Leaves out the values themselves: those are `learners.fingerprints`.
+"""
+
+from dataclasses import asdict, dataclass
+
+import dagster as dg
+import polars as pl
+
+from assets.lake import Lake, count_rows, view_of
+from assets.observations import markdown
+from assets.partitions import queues
+from assets.views import LakeConflictError
+from learners.fingerprints import exact_fingerprints, observation_signatures
+from schemas.fingerprints import SCHEMA, Fingerprints
+from tessera.fingerprints import SCHEME
+
+TABLE = "fingerprints"
+BATCH_ROWS = 50_000
+READ = (
+    "queue",
+    "cursor",
+    "run_id",
+    "kind",
+    "private",
+    "wording",
+    "problem",
+    "types_input",
+    "types_output",
+    "input_type",
+    "input_digest",
+    "use_policy",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What one refresh did: rows added, whether the table was made anew, and where it stands."""
+
+    rows_added: int
+    rows: int
+    cursor: int
+    made_anew: bool
+    version: int | None
+
+
+def refresh(lake: Lake, queue: str) -> Refreshed:
+    """Bring a queue's fingerprints up to the lake's cursor.
+
+    Raises LakeConflictError when another refresh of the queue was faster; nothing is lost.
+    """
+    observed, store_id = lake.open("observations"), lake.store_id()
+    if observed is None or store_id is None:
+        return Refreshed(0, 0, 0, False, None)
+    upto, view = observed.transaction_version(queue) or 0, observed.transaction_version(view_of(queue)) or 0
+    table = lake.ensure(TABLE, SCHEMA, store_id)
+    cursor, held = table.transaction_version(queue) or 0, count_rows(table, queue)
+    later = lake.observations(queue, after=cursor, upto=upto, columns=["cursor"]).height
+    same_view = table.transaction_version(view_of(queue)) in (None, view)
+    anew = cursor > upto or not same_view or count_rows(observed, queue) - later != held
+    marks = {view_of(queue): view}
+    if anew:
+        lake.replace(table, queue, pl.DataFrame(schema=SCHEMA), {queue: 0, **marks})
+        cursor = held = 0
+    added = 0
+    while cursor < upto:
+        rows = lake.observations(queue, after=cursor, upto=upto, first=BATCH_ROWS, columns=READ)
+        reached = upto if rows.height < BATCH_ROWS else int(rows["cursor"][-1])
+        if (table.transaction_version(queue) or 0) != cursor:
+            raise LakeConflictError(f"another run went on with the fingerprints of {queue}: run it again")
+        lake.append(table, Fingerprints.validate(fingerprinted(rows)), {queue: reached, **marks})
+        added, cursor = added + rows.height, reached
+    return Refreshed(added, held + added, cursor, anew, int(table.version()))
+
+
+def fingerprinted(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `observations` (at least the columns of ``READ``) as rows of the table."""
+    found = observation_signatures(rows)
+    return rows.with_columns(
+        pl.lit(SCHEME).alias("scheme"),
+        exact_fingerprints(rows),
+        found.encoded(),
+        pl.Series("features", found.features, dtype=pl.Int64),
+    ).select(list(SCHEMA))
+
+
+@dg.asset(
+    deps=[dg.AssetKey("observations")],
+    partitions_def=queues,
+    code_version=SCHEME,
+    group_name="lake",
+    kinds={"deltalake", "numpy"},
+    description="The exact fingerprint and the MinHash signature of each run, one row each.",
+)
+def fingerprints(
+    context: dg.AssetExecutionContext, lake: dg.ResourceParam[Lake]
+) -> dg.MaterializeResult[None]:
+    """Fingerprint what is new."""
+    queue = context.partition_key
+    done = refresh(lake, queue)
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(f"{lake.store_id()}:{queue}:{done.cursor}:{done.rows}:{SCHEME}"),
+        metadata={
+            **{name: value for name, value in asdict(done).items() if name in ("rows_added", "rows")},
+            "cursor": str(done.cursor),
+            "made_anew": done.made_anew,
+            "lake_version": -1 if done.version is None else done.version,
+            "lake": lake.uri(TABLE),
+            "newest": dg.MetadataValue.md(_newest(lake, queue)),
+        },
+    )
+
+
+def _newest(lake: Lake, queue: str) -> str:
+    table = lake.open(TABLE)
+    if table is None:
+        return "no rows"
+    rows = (
+        pl.scan_delta(table)
+        .filter(pl.col("queue") == queue)
+        .select("cursor", "run_id", "kind", "features", "exact")
+    )
+    return markdown(rows.top_k(10, by="cursor").collect())

@@ -1,0 +1,186 @@
+"""Recall: what happened when runs like this one were tried, from nouns that the consumer can verify.
+
+Promises the result of the contract's section 8, whole or an error: matches are read back under the caller's
+own key, statistics count every similar run, failures included, and unknown is null. Evidence only: a match is
+no permission to reuse an output, and likeness is of words, not of meaning.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tessera import fingerprints, statistics
+from tessera.advice.index import STORE, Cache, Index, load
+from tessera.advice.scopes import entries, in_key
+from tessera.advice.search import Found, searcher
+from tessera.advice.shapes import EXACT_LIMIT, LEAST_FEATURES, SPEC
+from tessera.errors import NotFound, TesseraError
+from tessera.observations import brief_view
+
+if TYPE_CHECKING:
+    from tessera.client import Client
+
+DEFAULT_LIMIT = 10
+_shared = Cache()
+
+
+class RecallError(TesseraError):
+    """A question that recall cannot take: the sentence says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What recall compares: a signature, null with fewer than three features, and an exact fingerprint."""
+
+    signature: tuple[int, ...] | None
+    exact: str | None
+
+
+def query(
+    category: str,
+    brief: Any,
+    report: Mapping[str, Any] | None = None,
+    input_digest: str | None = None,
+) -> Query:
+    """The fingerprints of a run that is about to start, as the index has them of those that ended.
+
+    ``report`` is the draft of an execution report, of which ``summaries.problem`` and ``learning.types`` are
+    used; ``input_digest`` is the one that the claim answered.
+    """
+    view = brief_view(brief)
+    problem = _text(report, "summaries", "problem")
+    types = [_text(report, "learning", "types", side) for side in ("input", "output")]
+    features = fingerprints.features(category, view["wording"].values(), problem, *types)
+    enough = len(features) > LEAST_FEATURES
+    return Query(
+        fingerprints.minhash(features) if enough else None,
+        fingerprints.exact_fingerprint(category, view["input_type"], input_digest),
+    )
+
+
+def recall(
+    queue: str,
+    category: str,
+    brief: Any,
+    *,
+    report: Mapping[str, Any] | None = None,
+    input_digest: str | None = None,
+    kind: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+    exact_limit: int = EXACT_LIMIT,
+    client: "Client | None" = None,
+    cache: Cache | None = None,
+    shadow: bool = False,
+) -> dict[str, Any]:
+    """Runs of a queue that are like the one described, with what became of all of them.
+
+    ``kind`` names the index of one kind of work, where there is one. Without an index that the key may read,
+    and for one that is only a shadow unless ``shadow`` is true, ``advice`` is null and nothing matches.
+    Raises IndexFault naming the record when the index cannot be relied on.
+    """
+    if limit < 0 or exact_limit < 0:
+        raise RecallError(f"limit and exact_limit must be at least 0, not {min(limit, exact_limit)}")
+    if client is None:
+        from tessera.client import Client
+
+        with Client() as own:
+            return _recalled(
+                own,
+                queue,
+                kind,
+                query(category, brief, report, input_digest),
+                limit,
+                exact_limit,
+                cache,
+                shadow,
+            )
+    asked = query(category, brief, report, input_digest)
+    return _recalled(client, queue, kind, asked, limit, exact_limit, cache, shadow)
+
+
+def _recalled(
+    client: "Client",
+    queue: str,
+    kind: str | None,
+    asked: Query,
+    limit: int,
+    exact_limit: int,
+    cache: Cache | None,
+    shadow: bool,
+) -> dict[str, Any]:
+    index = None
+    if shadow or not _is_shadow(client, queue, kind):
+        index = load(client, head_key(queue, kind), _shared if cache is None else cache)
+    if index is None:
+        return _answer(None, {"cursor": "0", "entries": 0}, [], statistics.summary([]))
+    found = find(index, asked, exact_limit)
+    like = list(index.read(found.positions))
+    matches = []
+    for rank, entry in enumerate(like[:limit]):
+        try:
+            execution = client.get_execution(entry["run_id"])
+        except NotFound:  # gone, or no longer this key's to read
+            continue
+        matches.append(
+            {
+                "run_id": entry["run_id"],
+                "exact": found.exact[rank],
+                "similarity": found.similarity(rank),
+                "entry": entry,
+                "execution": execution,
+            }
+        )
+    about = {"cursor": index.cursor, "entries": index.entries}
+    return _answer(index.citation(), about, matches, statistics.summary(like))
+
+
+def find(index: Index, asked: Query, exact_limit: int = EXACT_LIMIT, fast: bool | None = None) -> Found:
+    """Every entry of an index that passes, best first; with numpy or without, the same."""
+    from importlib.util import find_spec
+
+    by_columns = find_spec("numpy") is not None if fast is None else fast
+    if by_columns not in index.searchers:
+        index.searchers[by_columns] = searcher(index.segments, by_columns)
+    found: Found = index.searchers[by_columns].search(asked.signature, asked.exact, exact_limit)
+    return found
+
+
+def head_key(queue: str, kind: str | None = None) -> str:
+    """The key of a scope's index: ``memory:minhash-lsh:v1:<queue>[:kind=<kind>]:head``."""
+    return f"{SPEC}:{in_key(queue, kind)}:head"
+
+
+def _is_shadow(client: "Client", queue: str, kind: str | None) -> bool:
+    """Whether the config says that this index may not advise; a config that cannot be read says nothing."""
+    modes = {
+        entry.get("mode")
+        for entry in entries(client)
+        if (entry.get("spec"), entry.get("queue"), entry.get("kind")) == (SPEC, queue, kind)
+    }
+    return "shadow" in modes
+
+
+def _answer(
+    advice: dict[str, Any] | None,
+    index: dict[str, Any],
+    matches: list[dict[str, Any]],
+    figures: dict[str, Any],
+) -> dict[str, Any]:
+    return {
+        "evidence_only": True,
+        "reuse_requires_validation": True,
+        "advice": advice,
+        "index": index,
+        "matches": matches,
+        "statistics": figures,
+    }
+
+
+def _text(report: Any, *path: str) -> str | None:
+    """A text of a draft report, None where it has none."""
+    for name in path:
+        report = report.get(name) if isinstance(report, Mapping) else None
+    return report if isinstance(report, str) else None
+
+
+__all__ = ["DEFAULT_LIMIT", "STORE", "Query", "RecallError", "find", "head_key", "query", "recall"]
