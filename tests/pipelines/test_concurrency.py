@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 import yaml
 
 from assets import pack, specs
@@ -40,6 +41,7 @@ def pulls(store: Any, commands: Sequence[Sequence[str]]) -> list[tuple[int, str]
     return [(child.wait(), said) for child in children if (said := child.communicate()[1]) is not None]
 
 
+@pytest.mark.slow
 def test_sixteen_queues_at_once_on_one_history_leave_no_failed_run(
     store: Any, worked: Any, environment: Any, tmp_path: Path
 ) -> None:
