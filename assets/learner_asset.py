@@ -129,6 +129,7 @@ def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
                 if shown.over_versions is not None
                 else {}
             ),
+            **({} if shown.more is None else shown.more(lake, queue, standing)),
         },
     )
 

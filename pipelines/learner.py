@@ -14,6 +14,7 @@ import typer
 from learners.catalog import SPECS
 from learners.contract import OptionsError
 from learners.registry import UnknownLearner, names
+from pipelines import review
 from pipelines.recall import recall
 from schemas.specs import MODES
 from tessera.cli.terminal import Json, Progress, one_line, say, say_json, say_table, shown
@@ -204,11 +205,12 @@ def run_one(as_json: Json = False) -> None:
 
 
 app.command()(recall)
+app.add_typer(review.app, name="review")
 
 
 @app.command()
 def mcp() -> None:
-    """Serve `recall_similar` to a model over stdio, by the MCP protocol."""
+    """Serve `recall_similar`, `choose` and `lessons` to a model over stdio, by the MCP protocol."""
     from pipelines.advice_mcp import run
 
     run()

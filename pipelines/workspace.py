@@ -158,7 +158,7 @@ def _each(chosen: list[str] | None, as_json: bool, job_name: str) -> None:
     settings = Settings.from_environment()
     with Client() as client:
         names = _queues(client, chosen)
-        outcomes = _run_all(settings, client, names, job_name, as_json)
+        outcomes = run_all(settings, client, names, job_name, None if as_json else _tell)
     failed = [outcome for outcome in outcomes if outcome["error"] is not None]
     if as_json:
         _print_json({"ok": not failed, "queues": outcomes})
@@ -168,9 +168,14 @@ def _each(chosen: list[str] | None, as_json: bool, job_name: str) -> None:
         raise typer.Exit(1)
 
 
-def _run_all(
-    settings: Settings, client: Client, names: list[str], job_name: str, as_json: bool
+def run_all(
+    settings: Settings,
+    client: Client,
+    names: list[str],
+    job_name: str = "workspace",
+    tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
+    """Run a job for each queue in this process; `tell` is given each outcome, as a document, in turn."""
     if not names:
         return []
     from assets.lake import Lake
@@ -191,8 +196,8 @@ def _run_all(
                 outcome = history.run(job, dagster, name)
                 watcher.reset(token)
             outcomes.append(outcome.document())
-            if not as_json:
-                _tell(outcome.document())
+            if tell is not None:
+                tell(outcome.document())
     return outcomes
 
 
