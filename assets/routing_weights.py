@@ -10,7 +10,7 @@ from typing import Any
 
 from assets import plots
 from assets.learned_tables import newest
-from assets.learner_asset import Shown, Stands, learner_asset
+from assets.learner_asset import Shown, Stands
 from assets.markdown import figure, interval, table
 from assets.scope_runs import Stand
 from learners.routing_weights import LEARNER
@@ -108,4 +108,3 @@ SHOWN = Shown(
     over_versions=_over_versions,
     keep=newest("routing_weights", schema.rows, schema.table(), schema.RoutingWeights),
 )
-routing_weights = learner_asset(SHOWN)

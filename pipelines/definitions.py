@@ -15,11 +15,7 @@ from pipelines.resources import BY_SETTINGS
 ASSET_MODULES = (
     "assets.observations",
     "assets.fingerprints",
-    "assets.memory_index",
-    "assets.path_scorecard",
-    "assets.routing_weights",
-    "assets.evaluation",
-    "assets.lessons",
+    "assets.learning",
     "assets.other_learners",
     "assets.lag",
 )
@@ -34,7 +30,7 @@ def definitions(
         assets=dg.load_assets_from_modules(modules),
         asset_checks=dg.load_asset_checks_from_modules(modules),
         jobs=[jobs.workspace, jobs.pull],
-        sensors=sensors.of_workspace(ASSET_MODULES, every_seconds),
+        sensors=sensors.of_workspace(every_seconds),
         resources={**BY_SETTINGS, **resources},
         executor=dg.in_process_executor,  # a run is one process: it holds its queue's turn from end to end
     )

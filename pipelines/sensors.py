@@ -7,15 +7,15 @@ left half done. Leaves out what is due (`pipelines.due`) and what may be launche
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 import dagster as dg
 
 from assets import lag, partitions
 from assets.lake import Lake
+from assets.learning import LEARNERS
 from learners.contract import name_of
 from learners.registry import BUILT_IN
 from pipelines import due, jobs, launches, schedules, turns
@@ -39,22 +39,26 @@ class Tick:
     following: str = ""
 
 
-def learned_by(modules: Sequence[str]) -> dict[str, str]:
-    """By spec key, the asset that is its worker; those of other packages share one."""
-    shown = [getattr(import_module(name), "SHOWN", None) for name in modules]
-    return {name_of(one.learner): one.name for one in shown if one is not None}
+def workers() -> dict[str, tuple[str, ...]]:
+    """By spec key, the assets of its run: its own last, and before it what that reads of the lake."""
+    learned = {shown.name for shown in LEARNERS}
+    return {
+        name_of(shown.learner): tuple(
+            dict.fromkeys(("observations", *(dep for dep in shown.deps if dep not in learned), shown.name))
+        )
+        for shown in LEARNERS
+    }
 
 
-def asset_of(spec: str, workers: Mapping[str, str]) -> str | None:
-    """The asset of a spec; None when nothing here runs it."""
-    return workers.get(spec) or (None if spec in BUILT_IN else "other_learners")
+def assets_of(spec: str) -> tuple[str, ...]:
+    """The assets of a spec's run; none when nothing here runs it. Those of other packages share one."""
+    return workers().get(spec) or (() if spec in BUILT_IN else ("observations", "other_learners"))
 
 
 def look(
     client: Client,
     lake: Lake,
     instance: dg.DagsterInstance,
-    workers: Mapping[str, str],
     first: str = "",
     seconds: float = BUDGET_SECONDS,
     now: float | None = None,
@@ -72,29 +76,28 @@ def look(
             break
         tick.lags[queue] = lag.behind(client, lake, queue)
         for entry in due.of_queue(client, queue):
-            _consider(client, instance, workers, entry, tick, now)
+            _consider(client, instance, entry, tick, now)
     return tick
 
 
 def _consider(
     client: Client,
     instance: dg.DagsterInstance,
-    workers: Mapping[str, str],
     entry: due.Entry,
     tick: Tick,
     now: float | None,
 ) -> None:
     """Add an entry's run to the tick's requests, or why it is held back."""
     told = f"{entry.queue}: {entry.spec}"
-    asset = asset_of(entry.spec, workers)
+    assets = assets_of(entry.spec)
     if entry.problem is not None:
         tick.held.append(f"{told}: {entry.problem}")
     elif entry.reason is None or entry.prepared is None or entry.identity is None:
         return
-    elif asset is None:
+    elif not assets:
         tick.held.append(f"{told} has no asset")
-    elif launches.sibling_in_flight(instance, entry.queue, asset) or any(
-        one.partition_key == entry.queue and one.tags[launches.ASSET] == asset for one in tick.requests
+    elif launches.sibling_in_flight(instance, entry.queue, assets[-1]) or any(
+        one.partition_key == entry.queue and one.tags[launches.ASSET] == assets[-1] for one in tick.requests
     ):
         tick.held.append(f"{told}: a run of its asset is under way")
     else:
@@ -102,30 +105,30 @@ def _consider(
         if launch.held is not None:
             tick.held.append(f"{told}: {launch.held}")
         else:
-            tick.requests.append(_request(entry, asset, launch.attempt))
+            tick.requests.append(_request(entry, assets, launch.attempt))
 
 
-def _request(entry: due.Entry, asset: str, attempt: int) -> dg.RunRequest:
+def _request(entry: due.Entry, assets: Sequence[str], attempt: int) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=f"{entry.identity}:{attempt}",
         job_name=jobs.WORKSPACE,
         partition_key=entry.queue,
-        asset_selection=[dg.AssetKey("observations"), dg.AssetKey(asset)],
+        asset_selection=[dg.AssetKey(name) for name in assets],
         tags={
             launches.IDENTITY: str(entry.identity),
             launches.SPEC: entry.spec,
-            launches.ASSET: asset,
+            launches.ASSET: assets[-1],
             "tessera/reason": str(entry.reason),
         },
     )
 
 
-def of_workspace(modules: Sequence[str], every_seconds: int = EVERY_SECONDS) -> list[dg.SensorDefinition]:
-    """The workspace's sensors, whose learners' assets are in these modules."""
-    return [threshold(learned_by(modules), every_seconds), schedule_nouns(every_seconds)]
+def of_workspace(every_seconds: int = EVERY_SECONDS) -> list[dg.SensorDefinition]:
+    """The workspace's sensors."""
+    return [threshold(every_seconds), schedule_nouns(every_seconds)]
 
 
-def threshold(workers: Mapping[str, str], every_seconds: int = EVERY_SECONDS) -> dg.SensorDefinition:
+def threshold(every_seconds: int = EVERY_SECONDS) -> dg.SensorDefinition:
     """The sensor that launches a scope's run when its spec's trigger is reached."""
 
     @dg.sensor(
@@ -144,7 +147,7 @@ def threshold(workers: Mapping[str, str], every_seconds: int = EVERY_SECONDS) ->
         for run_id in turns.end_left_behind(context.instance, turns_of(settings)):
             context.log.warning(f"run {run_id}: {turns.DIED}")
         remembered = _remembered(context.cursor)
-        tick = look(ticks, lake, context.instance, workers, remembered["next"])
+        tick = look(ticks, lake, context.instance, remembered["next"])
         events, told_at = _lag_events(context.instance, tick.lags, remembered["lag_told"])
         known = set(context.instance.get_dynamic_partitions(str(partitions.queues.name)))
         new = [queue for queue in tick.lags if queue not in known]

@@ -12,15 +12,15 @@ import pytest
 from assets import lag, pack, run_verbs, runs, specs
 from assets.lake import Lake
 from assets.partitions import queues
+from learners.registry import BUILT_IN
 from pipelines import launches, sensors
-from pipelines.definitions import ASSET_MODULES, definitions
+from pipelines.definitions import definitions
 from tessera.client import Client
 from tessera.errors import ConnectionFault
 from tessera.transport import Backoff
 from tests.assets.working import work
 
 SPEC = "path_statistics:wilson-grouping:v1"
-WORKERS = sensors.learned_by(ASSET_MODULES)
 Launched = Callable[[dg.RunRequest], dg.ExecuteInProcessResult]
 
 
@@ -58,7 +58,7 @@ def tick(admin: Client, lake: Lake, history: dg.DagsterInstance) -> Callable[...
             definitions=definitions(),
             resources={"ticks": client, "lake": lake},
         )
-        result = sensors.threshold(WORKERS)(context)
+        result = sensors.threshold()(context)
         assert isinstance(result, dg.SensorResult)
         for request in result.dynamic_partitions_requests or () if partitions else ():
             history.add_dynamic_partitions(str(queues.name), list(request.partition_keys))
@@ -167,8 +167,8 @@ def test_a_failed_run_is_tried_again_later_each_time_also_after_the_cursor_was_l
         work(admin, "q", "a")
         assert f"failed {failures} times, tried again in" in skipped(tick(cursor=None))
         minutes = launches.wait_minutes(failures)
-        early = sensors.look(admin, lake, history, WORKERS, now=time.time() + minutes * 60 - 30)
-        (later,) = sensors.look(admin, lake, history, WORKERS, now=time.time() + minutes * 60 + 1).requests
+        early = sensors.look(admin, lake, history, now=time.time() + minutes * 60 - 30)
+        (later,) = sensors.look(admin, lake, history, now=time.time() + minutes * 60 + 1).requests
         assert early.requests == []
         assert later.run_key == f"{identity}:{failures}"
         waits.append(minutes)
@@ -197,7 +197,7 @@ def test_a_dagster_run_that_went_through_without_its_verb_counts_as_failed(
     (request,) = requests(tick())
     ended(history, request, "SUCCESS")
     assert "failed 1 times, tried again in 2 minutes" in skipped(tick())
-    (later,) = sensors.look(admin, lake, history, WORKERS, now=time.time() + 121).requests
+    (later,) = sensors.look(admin, lake, history, now=time.time() + 121).requests
     assert later.run_key == f"{request.tags[launches.IDENTITY]}:1"
 
 
@@ -241,11 +241,11 @@ def test_a_tick_is_bounded_in_time_and_the_next_goes_on_where_it_ended(
         work(admin, queue, "a" * 32)
     seen, first = [], ""
     for _ in range(3):
-        tick = sensors.look(admin, lake, history, WORKERS, first, seconds=-1)
+        tick = sensors.look(admin, lake, history, first, seconds=-1)
         seen += list(tick.lags)
         first = tick.following
     assert seen == ["a", "b", "c"]
-    assert sensors.look(admin, lake, history, WORKERS, "b").lags == {"b": 32, "c": 32, "a": 32}
+    assert sensors.look(admin, lake, history, "b").lags == {"b": 32, "c": 32, "a": 32}
 
 
 @pytest.mark.parametrize("cursor", ["not json", "[1]", '{"next": "gone"}', '{"next": 5, "lag_told": "x"}'])
@@ -327,3 +327,10 @@ def test_the_lag_of_each_queue_is_told_when_it_changed_with_a_plot_over_time(
     (event,) = tick(cursor=long_ago).asset_events
     history.report_runless_asset_event(event)
     assert [point["lags"] for point in lag.points(history)] == [{"q": 3}, {"q": 3, "other": 1}]
+
+
+def test_every_implemented_spec_of_ours_has_a_worker_and_the_lake_that_it_reads() -> None:
+    assert set(sensors.workers()) == set(BUILT_IN)
+    assert sensors.assets_of("memory:minhash-lsh:v1") == ("observations", "fingerprints", "memory_index")
+    assert sensors.assets_of("lessons:review-and-learn:v1") == ("observations", "lessons")
+    assert sensors.assets_of("memory:another-package:v3") == ("observations", "other_learners")

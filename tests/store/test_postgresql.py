@@ -58,6 +58,7 @@ def add_run(store: Store, before_commit: Callable[[], object] = lambda: None) ->
             input_digest=None,
             input_type="{}",
             item=b'{"cursor":"%d"}' % number,
+            simhash=None,
             task=None,
             brief=b"{}",
             output=None,
