@@ -76,8 +76,8 @@ EMPTY_STEPS = (
     "Then open this page again.",
 )
 NO_STORE_STEPS = (
-    "<code>make notebook</code> and <code>make notebook-html</code> start the store of this home by "
-    "themselves; <code>tessera serve</code> starts it alone.",
+    "<code>make notebook</code> and <code>make notebook-html</code> start this home's store by themselves;",
+    "<code>tessera serve</code> starts it alone.",
     "For a store elsewhere set <code>TESSERA_URL</code> and <code>TESSERA_KEY</code>.",
 )
 
@@ -106,7 +106,7 @@ def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], most: i
 
 
 def shown(value: Any) -> str:
-    """A value as harmless text: unknown is a dash, floats have three digits, long texts end in an ellipsis."""
+    """A value as harmless text: unknown is a dash, floats have three digits, long texts are cut."""
     if value is None:
         return "–"
     if isinstance(value, float):

@@ -32,10 +32,12 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <title>{title}</title>
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; color: #1f2328; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }}
+body {{ font: 16px/1.5 system-ui, sans-serif; color: #1f2328 }}
+body {{ max-width: 70rem; margin: 2rem auto; padding: 0 1rem }}
 h1, h2 {{ line-height: 1.25; overflow-wrap: anywhere }}
 code {{ font-size: .9em; overflow-wrap: anywhere }}
 section {{ overflow-x: auto }}
@@ -84,12 +86,10 @@ def all_notebooks() -> list[Path]:
 
 def edit(settings: Settings) -> int:
     """Serve the notebooks beside the store at `settings.url` until interrupted; marimo's status."""
-    from pipelines.embedded import LOOPBACK
-
     environment = {"TESSERA_URL": settings.url, "MARIMO_SKIP_UPDATE_CHECK": "1"}
     console.print(f"opening the notebooks beside the store at {settings.url}; Ctrl-C ends both")
     child = attached.start(
-        "pipelines.notebooks:marimo", "edit", str(FOLDER), "--host", LOOPBACK, env=environment
+        "pipelines.notebooks:marimo", "edit", str(FOLDER), "--host", embedded.LOOPBACK, env=environment
     )
     with attached.stopping(child):
         return child.wait()
