@@ -105,7 +105,7 @@ def _places(console: Console, history: History, folder: Path) -> None:
     console.print(
         "\n[bold]How to look at it[/bold]\n"
         "  make ui          the assets, their checks and plots, and the history of this run, in a browser\n"
-        "  make notebook    the scorecard in a notebook\n"
+        "  make notebook    the queue, its paths compared, lessons and recall, in notebooks\n"
         "  make run         one more round, drawn by what stands; the pipeline takes only what is new\n"
         "  .venv/bin/tessera serve, and in another terminal:\n"
         f'  curl -H "Authorization: Bearer $(cat {home}/admin.key)" \\\n'

@@ -15,7 +15,7 @@ from examples.rounds import Drawn, Prediction
 from examples.scorecard import NARROW, WIDE, interval
 from tessera.statistics import wilson_interval
 
-BESIDE = 98
+BESIDE = 78  # what stands beside the drawn line, which a narrower terminal goes without
 VERDICTS = {
     "better": "the weights would have done better, so the next choices are drawn by them",
     "worse": "the weights would have done worse: choices stay as they were, and the next weights are tried",
@@ -36,27 +36,31 @@ def policy(version: int | None) -> str:
 def shown(found: Prediction, judged_on: Sequence[Drawn], then: Sequence[Drawn], width: int) -> RenderableType:
     """The forecast, the runs it was made from and the runs that came after, one table; and what it means."""
     body = found.body
-    line = max(NARROW, min(WIDE, width - BESIDE))
+    line = min(WIDE, width - BESIDE)
+    drawn = line >= NARROW
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
     for heading in ("runs", "accepted", "95% interval"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column(f"0%{'100%':>{line - 2}}", no_wrap=True)
+    if drawn:
+        table.add_column(f"0%{'100%':>{line - 2}}", no_wrap=True)
     table.add_column("label", no_wrap=True)
     dr, rows = body["estimates"]["dr"], str(body["rows"])
     baseline = None if body["baseline"] is None else body["baseline"]["version"]
     named = (("candidate", found.candidate), ("baseline", baseline))
     for side, version in named:
-        table.add_row(f"predicted for {policy(version)}", rows, *_figures(dr[side], line), "randomized")
+        table.add_row(
+            f"predicted for {policy(version)}", rows, *_figures(dr[side], line)[: 2 + drawn], "randomized"
+        )
     gap = dr["difference"]
-    table.add_row("predicted difference", rows, *_signed(gap), "", "randomized")
-    for title, runs in (("the runs it was judged on", judged_on), ("this round", then)):
+    table.add_row("predicted difference", rows, *_signed(gap), *([""] * drawn), "randomized")
+    for title, runs in (("judged on", judged_on), ("this round", then)):
         for version, some in _by_policy(runs):
             accepted = sum(run.accepted for run in some)
             low, high = wilson_interval(accepted, len(some))
             rate = {"estimate": accepted / len(some), "low": low, "high": high}
             name = f"{title}, by {policy(version)}"
-            table.add_row(name, str(len(some)), *_figures(rate, line), "observational")
+            table.add_row(name, str(len(some)), *_figures(rate, line)[: 2 + drawn], "observational")
     return Group(table, Text(""), Text(_verdict(body)), Text(LABELS))
 
 

@@ -40,7 +40,10 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; 0 when all was done, 1 when something failed, 128 + the signal when stopped by one."""
+    """Run the job; 0 when all was done, 1 when something failed, 128 + the signal when stopped by one.
+
+    While Dagster runs, which keeps the number of the signal to itself, that is 130.
+    """
     chosen = _chosen(arguments)
     sizes = rounds.Sizes(chosen.least, chosen.judged, chosen.tasks)
     attached.end_on_signals()
@@ -60,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt as stopped:
         console.print("stopped; nothing is left running, and the next run goes on from here")
-        return getattr(stopped, "status", 130)  # Dagster, while it runs, keeps the signal's number to itself
+        return getattr(stopped, "status", 130)
     console.print(f"\ndone in {time.monotonic() - started:.0f} s; nothing is left running")
     return 0
 

@@ -194,8 +194,7 @@ def run_one(as_json: Json = False) -> None:
     with Client() as client, Progress("reading", None) as progress:
         ended = on_demand.run_one(client, progress.at)
     if as_json:
-        found = None if ended is None else {"task_id": ended.task_id, "status": ended.status}
-        say_json({"run": found and {**found, "records": [dict(one) for one in ended.records]}})  # type: ignore[union-attr]
+        say_json({"run": None if ended is None else ended.document()})
     elif ended is None:
         say("no run is waiting for this key")
     else:

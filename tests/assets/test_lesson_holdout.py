@@ -13,9 +13,6 @@ import polars as pl
 import pytest
 
 from assets import specs
-from assets.evaluation import evaluation
-from assets.lessons import lessons as lessons_asset
-from assets.path_scorecard import path_scorecard
 from assets.pull import pull
 from tessera.advice import lessons
 from tessera.client import Client
@@ -84,15 +81,15 @@ def test_a_lesson_that_helps_stays_and_one_that_does_not_is_retired(workspace: W
     specs.configure(client, NAME, "q")
     history(client)
     pull(client, workspace.lake, "q")
-    first = workspace.materialize(path_scorecard, evaluation, lessons_asset)
+    first = workspace.materialize("path_scorecard", "evaluation", "lessons")
     earned = {entry["text"].split('"')[1]: entry for entry in client.get_record(*AT)["body"]["entries"]}
     assert made(first, "lessons")["applied"] == 2
     assert set(earned) == {HELPFUL, IDLE}
 
     held = list(work(client, seed=7))
     pull(client, workspace.lake, "q")
-    judging = workspace.materialize(evaluation)
-    learning = workspace.materialize(path_scorecard, lessons_asset)
+    judging = workspace.materialize("evaluation")
+    learning = workspace.materialize("path_scorecard", "lessons")
 
     told = made(learning, "lessons")
     bodies = {

@@ -11,8 +11,6 @@ import pytest
 from assets import preview, review_steps, runs, specs
 from assets.command_proposer import CommandProposer
 from assets.human_gate import answer, questions
-from assets.lessons import lessons
-from assets.path_scorecard import path_scorecard
 from assets.review_steps import StoreMemory, step
 from learners.contract import LearnerError
 from learners.review import MemoryRefused, ReviewError
@@ -45,7 +43,7 @@ def carded(workspace: Workspace) -> Workspace:
     """A store whose scorecard carries two lessons that nobody has learned yet."""
     fill(workspace.client, workspace.lake, attempts())
     specs.configure(workspace.client, CARD, "q", options={"dimensions": ["category", "method"]})
-    workspace.materialize(path_scorecard)
+    workspace.materialize("path_scorecard")
     return workspace
 
 
@@ -131,7 +129,7 @@ class TestStep:
         specs.configure(carded.client, NAME, "q")
         StoreMemory(carded.client, "q").apply("memory", {"action": "add", "text": "given by hand"})
 
-        told = made(carded.materialize(lessons), "lessons")
+        told = made(carded.materialize("lessons"), "lessons")
 
         assert (told["status"], told["record_version"], told["applied"]) == ("published", 2, 2)
         assert texts(carded.client)[0] == "given by hand"
@@ -205,7 +203,7 @@ class TestPorts:
         _installed(tmp_path, monkeypatch)
         specs.configure(carded.client, NAME, "q", options={"proposer": "stranger"})
 
-        told = made(carded.materialize(lessons), "lessons")
+        told = made(carded.materialize("lessons"), "lessons")
 
         assert (told["applied"], told["rejected"], told["failed"]) == (1, 0, 0)
         assert texts(carded.client) == ["a stranger's"]
@@ -233,7 +231,7 @@ class TestHumanGate:
     def test_a_run_puts_its_proposals_to_a_person_and_a_later_step_gets_the_answers(
         self, asked: Workspace
     ) -> None:
-        told = made(asked.materialize(lessons), "lessons")
+        told = made(asked.materialize("lessons"), "lessons")
         yes, no = sorted(
             questions(asked.client), key=lambda one: "Warning" in one.body["proposal"]["op"]["text"]
         )

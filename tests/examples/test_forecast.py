@@ -52,7 +52,7 @@ def test_a_forecast_stands_beside_what_happened_then_with_intervals_and_labels()
     assert rows[1].endswith("randomized")
     assert rows[2].startswith("predicted for uniform draws 250 45% 39% to 51%")
     assert rows[3].startswith("predicted difference 250 +12% +10% to +14%")
-    assert rows[4].startswith("the runs it was judged on, by uniform draws 250 45% 39% to 51%")
+    assert rows[4].startswith("judged on, by uniform draws 250 45% 39% to 51%")
     assert rows[5].startswith("this round, by weights version 1 100 55% 45% to 64%")
     assert rows[5].endswith("observational")
     assert "verdict: better (the difference is within +10.0% to +14.0%" in said
@@ -76,3 +76,14 @@ def test_a_round_that_was_drawn_by_two_policies_has_a_row_for_each() -> None:
 
     assert "this round, by weights version 1" in said
     assert "this round, by weights version 4" in said
+
+
+def test_a_narrow_terminal_goes_without_the_drawn_line_and_cuts_no_word() -> None:
+    console = Console(width=80, file=io.StringIO())
+    found = Prediction({"body": body("better", (0.10, 0.12, 0.14))}, stands=True)
+
+    console.print(shown(found, runs(250, 112, None), runs(100, 55, 1), console.width))
+
+    said: str = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in said
+    assert "this round, by weights version 1   100" in said

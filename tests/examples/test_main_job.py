@@ -40,7 +40,7 @@ def running_under(home: Path) -> list[str]:
 
 def run(environment: dict[str, str], *arguments: str) -> str:
     done = subprocess.run(
-        [*RUN, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+        [*RUN, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=290
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

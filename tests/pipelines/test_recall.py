@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 
 from assets import pack, specs
 from assets.lake import Lake
-from assets.memory_index import index_queue
+from assets.memory_index import SHOWN
 from assets.pull import pull
 from tessera.client import Client
 
@@ -57,7 +57,7 @@ def indexed(store: Any, tmp_path: Path) -> Iterator[Client]:
             )
         lake = Lake(str(tmp_path / "lake"))
         pull(client, lake, "q")
-        index_queue(client, lake, "q")
+        SHOWN.learn(client, lake, "q")
         yield client
 
 
