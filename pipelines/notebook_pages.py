@@ -23,6 +23,7 @@ from tessera.settings import Settings
 
 if TYPE_CHECKING:
     import duckdb
+    import marimo
 
 ACCEPTED, FAILED, SMALL_SAMPLE, QUIET = "#1f6feb", "#d1570a", "#9a9a9a", "#c9d4ea"
 LOOKS: dict[str, Any] = {
@@ -62,6 +63,13 @@ def indexed(client: Client, queue: str) -> bool:
     except (NotFound, Forbidden):
         return False
     return True
+
+
+def block(html: str) -> "marimo.Html":
+    """HTML as a cell shows it, its headings and paragraphs looking like those of text cells."""
+    import marimo
+
+    return marimo.Html(f'<div class="markdown prose dark:prose-invert contents">{html}</div>')
 
 
 def nothing_yet(what: str, where: str, *steps: str) -> str:

@@ -34,6 +34,7 @@ class Home:
 
     folder: Path
     client: Client
+    workspace: Workspace
     environment: dict[str, str]
 
     @property
@@ -92,7 +93,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
             workspace = Workspace(client, folder, instance)
             for assets in ((observations, fingerprints, path_scorecard, memory_index), (lessons,)):
                 assert workspace.materialize(*assets, queue=QUEUE).success
-            yield Home(folder, client, environment(folder, running.url, key))
+            yield Home(folder, client, workspace, environment(folder, running.url, key))
 
 
 def started(arguments: list[str], cwd: Path, env: dict[str, str]) -> subprocess.Popen[str]:
