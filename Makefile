@@ -43,7 +43,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
-run: $(READY) ## The whole job on real work: fleet, pull, learn, publish, and what was learned
+run: $(READY) ## The whole job on real work: draw, learn, judge, follow; what was predicted and what happened
 	@$(PY) -m examples.main_job
 
 test: $(READY) ## All tests

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import IO, Any
 
 from tessera import json_door
@@ -114,11 +115,10 @@ class _Talk:
 
     def _tell(self, asked: bytes) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it was made with a pipe
-        try:
+        with suppress(OSError):  # it need not listen
             self._process.stdin.write(asked)
+        with suppress(OSError):
             self._process.stdin.close()
-        except OSError:  # it does not listen, which is its right
-            return
 
     def _hear(self, pipe: IO[bytes]) -> None:
         while part := pipe.read1(1 << 16):  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import Any
 
 from assets import plots
 from assets.learned_tables import every
-from assets.learner_asset import Shown, Stands, learner_asset
+from assets.learner_asset import Shown, Stands
 from assets.markdown import figure, interval, table
 from assets.publish import read_state
 from assets.scope_runs import Stand
@@ -99,4 +99,3 @@ SHOWN = Shown(
     keep=every("evaluations", schema.rows, schema.table(), schema.Evaluations, _nouns),
     deps=("observations", "routing_weights"),
 )
-evaluation = learner_asset(SHOWN)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from learners.review import Verdict
-from tessera.advice.lesson_texts import judgeable
+from tessera.advice.lesson_words import judgeable
 from tessera.canonical import digest
 from tessera.client import Client
 from tessera.errors import Conflict, NotFound, TesseraError

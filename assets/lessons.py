@@ -12,7 +12,7 @@ import dagster as dg
 import polars as pl
 
 from assets.lake import Lake
-from assets.learner_asset import Shown, Stands, learner_asset
+from assets.learner_asset import Shown, Stands
 from assets.markdown import table
 from assets.runner import Ended
 from assets.scope_runs import Stand
@@ -35,7 +35,7 @@ def _figures(stand: Stand) -> dict[str, Any]:
     }
 
 
-def _step(client: Client, lake: Lake, ended: Ended) -> None:
+def _step(client: Client, lake: Lake, stand: Stand, ended: Ended) -> None:
     """Add what became of each proposal of a run, once, to the rows of the queue."""
     if ended.work is None or not isinstance(ended.work.outcome, Learned):
         return
@@ -119,4 +119,3 @@ SHOWN = Shown(
     more=_outcomes,
     deps=("path_scorecard", "routing_weights", "evaluation"),
 )
-lessons = learner_asset(SHOWN)

@@ -9,7 +9,7 @@ from typing import Any
 
 from assets import plots
 from assets.learned_tables import newest
-from assets.learner_asset import Shown, Stands, learner_asset
+from assets.learner_asset import Shown, Stands
 from assets.markdown import figure, interval, line
 from assets.scope_runs import Stand
 from learners.path_statistics import LEARNER
@@ -65,4 +65,3 @@ SHOWN = Shown(
     plot=_plot,
     keep=newest("scorecards", schema.rows, schema.table(), schema.Scorecards),
 )
-path_scorecard = learner_asset(SHOWN)

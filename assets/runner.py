@@ -38,6 +38,11 @@ class Ended:
     prepared: Prepared
     work: Verified | None = None
 
+    def document(self) -> dict[str, Any]:
+        """``{task_id, status, records}``."""
+        records = [dict(record) for record in self.records]
+        return {"task_id": self.task_id, "status": self.status, "records": records}
+
 
 def perform(client: Client, task: Mapping[str, Any], read: Read) -> Ended:
     """Do a claimed run to its end and submit how it went.
@@ -106,7 +111,7 @@ def _submit(
     said = None if failure is None else within(_sentence(failure), _FAILURE_BYTES)
     output = None
     if ended is not None:
-        output = {"status": ended.status, "records": [dict(record) for record in ended.records]}
+        output = {name: value for name, value in ended.document().items() if name != "task_id"}
     status = None if ended is None else ended.status
     calls = ended.work.outcome.model_calls if ended is not None and ended.work is not None else 0
     try:

@@ -19,9 +19,6 @@ from tessera.client import Client
 from tessera.errors import TesseraError
 
 Status = Literal["published", "superseded", "unchanged"]
-Each = Callable[[Client, Lake, Ended], None]
-"""What to do in the lake after each run that published."""
-
 _MOST_RUNS = 100_000
 
 
@@ -31,7 +28,8 @@ class Stand:
 
     ``record`` is the state noun as the store has it, null when there is none yet; ``status`` says how it came
     to stand: ``published`` by a run of this time, ``superseded`` by someone else's, or ``unchanged``.
-    ``checks`` are of the last run that made something. ``fault`` is why the last run failed.
+    ``checks`` are of the last run that made something. ``fault`` is why the last run failed. ``notes`` is
+    room for what an asset wants to tell of it.
     """
 
     prepared: Prepared
@@ -41,6 +39,7 @@ class Stand:
     task_ids: list[str] = field(default_factory=list)
     checks: tuple[CheckResult, ...] = ()
     fault: Exception | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def standing(self) -> Mapping[str, Any]:
@@ -56,15 +55,30 @@ class Stand:
         return body
 
 
+Each = Callable[[Client, Lake, Stand, Ended], None]
+"""What to do in the lake after each run that published."""
+
+
 def of_queue(
     client: Client, lake: Lake, queue: str, wanted: Callable[[str], bool], each: Each | None = None
 ) -> list[Stand]:
-    """Run what is due of each entry of the queue whose spec is wanted, in the config's order."""
+    """Run what is due of each entry of the queue whose spec is wanted, in the config's order.
+
+    Raises RunError, after all had their turn, for those whose run could not even be made.
+    """
     entries = specs.entries_of(client, queue)
     mine = [entry for entry in entries if wanted(entry["spec"])]
     if mine:
         lake.check_view(queue, View.of(client.whoami()))
-    return [of_entry(client, lake, entry, entries, each) for entry in mine]
+    stands, broken = [], []
+    for entry in mine:
+        try:
+            stands.append(of_entry(client, lake, entry, entries, each))
+        except TesseraError as error:
+            broken.append(str(error))
+    if broken:
+        raise RunError("\n".join(broken))
+    return stands
 
 
 def of_entry(
@@ -100,7 +114,7 @@ def of_entry(
             stand.status, stand.runs = "published", stand.runs + 1
             stand.checks = ended.work.checks if ended.work is not None else ()
             if each is not None:
-                each(client, lake, ended)
+                each(client, lake, stand, ended)
         else:
             stand.status = "superseded"
         stand.prepared = runs.prepare(client, entry, entries)

@@ -15,7 +15,7 @@ from learners.contract import LearnerError, Run
 from learners.registry import load
 from schemas.evaluation import LESSON
 from schemas.specs import spec_parts
-from tessera.advice.lesson_texts import judgeable
+from tessera.advice.lesson_words import judgeable
 
 PATIENCE = 10
 """A candidate's most rows, in multiples of the minimum evidence."""

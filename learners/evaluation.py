@@ -32,7 +32,7 @@ from learners.policies import Rows, all_mass_to, mass, rows_of
 from learners.statistics import runs_sha256
 from learners.wilson import wilson
 from schemas.evaluation import BODY_SCHEMA, CATEGORY, LESSON, MAX_CITED, options_faults
-from tessera.advice.lesson_texts import ALL
+from tessera.advice.lesson_words import ALL
 from tessera.canonical import utf16_key
 from tessera.errors import Fault
 

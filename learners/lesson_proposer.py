@@ -15,7 +15,7 @@ from typing import Any
 from learners.comparisons import BETTER, FAILS, LESS, MORE, Comparison, comparisons, interval
 from learners.review import BUDGETS, JOINER, Proposal
 from schemas.evaluation import BODY_SCHEMA as EVALUATION
-from tessera.advice.lesson_texts import WARNING, opening
+from tessera.advice.lesson_words import WARNING, opening
 
 TARGET = "memory"
 RECHECK = timedelta(days=30)

@@ -14,6 +14,7 @@ import typer
 from learners.catalog import SPECS
 from learners.contract import OptionsError
 from learners.registry import UnknownLearner, names
+from pipelines import review
 from pipelines.recall import recall
 from schemas.specs import MODES
 from tessera.cli.terminal import Json, Progress, one_line, say, say_json, say_table, shown
@@ -193,8 +194,7 @@ def run_one(as_json: Json = False) -> None:
     with Client() as client, Progress("reading", None) as progress:
         ended = on_demand.run_one(client, progress.at)
     if as_json:
-        found = None if ended is None else {"task_id": ended.task_id, "status": ended.status}
-        say_json({"run": found and {**found, "records": [dict(one) for one in ended.records]}})  # type: ignore[union-attr]
+        say_json({"run": None if ended is None else ended.document()})
     elif ended is None:
         say("no run is waiting for this key")
     else:
@@ -204,11 +204,12 @@ def run_one(as_json: Json = False) -> None:
 
 
 app.command()(recall)
+app.add_typer(review.app, name="review")
 
 
 @app.command()
 def mcp() -> None:
-    """Serve `recall_similar` to a model over stdio, by the MCP protocol."""
+    """Serve `recall_similar`, `choose` and `lessons` to a model over stdio, by the MCP protocol."""
     from pipelines.advice_mcp import run
 
     run()

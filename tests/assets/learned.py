@@ -8,6 +8,7 @@ import dagster as dg
 import polars as pl
 
 from assets.lake import Lake
+from assets.learning import learning
 from assets.partitions import queues
 from assets.views import View
 from assets.writer import Writer
@@ -29,12 +30,13 @@ class Workspace:
         self.lake = Lake(str(folder / "lake"))
 
     def materialize(
-        self, *assets: dg.AssetsDefinition, queue: str = "q", client: Client | None = None
+        self, *assets: str, queue: str = "q", client: Client | None = None
     ) -> dg.ExecuteInProcessResult:
-        """One run of the assets for a queue."""
+        """One run of the named learners' assets for a queue."""
         self.instance.add_dynamic_partitions(str(queues.name), [queue])
         return dg.materialize(
-            list(assets),
+            [learning],
+            selection=list(assets),
             partition_key=queue,
             instance=self.instance,
             resources={"store": client or self.client, "lake": self.lake},
@@ -42,9 +44,15 @@ class Workspace:
         )
 
 
+def materialized(result: dg.ExecuteInProcessResult) -> list[str]:
+    """The assets that were materialized, in order."""
+    return [event.asset_key.to_user_string() for event in result.asset_materializations_for_node("learning")]
+
+
 def made(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
     """The metadata of the one materialization of an asset, with its data version."""
-    (event,) = result.asset_materializations_for_node(name)
+    events = result.asset_materializations_for_node("learning")
+    (event,) = [one for one in events if one.asset_key.to_user_string() == name]
     assert event.tags is not None
     told = {key: value.value for key, value in event.metadata.items()}
     return {**told, "data_version": event.tags["dagster/data_version"]}

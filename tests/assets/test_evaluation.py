@@ -8,9 +8,7 @@ import polars as pl
 import pytest
 
 from assets import specs
-from assets.evaluation import evaluation
 from assets.lake import Lake
-from assets.routing_weights import routing_weights
 from assets.views import View
 from assets.writer import Writer
 from learners.evaluation import LEARNER
@@ -58,7 +56,7 @@ def weighed(workspace: Workspace) -> Workspace:
 
 
 def test_the_runs_that_weights_were_learned_from_do_not_judge_them(weighed: Workspace) -> None:
-    result = weighed.materialize(routing_weights, evaluation)
+    result = weighed.materialize("routing_weights", "evaluation")
 
     told = made(result, "evaluation")
     body = weighed.client.get_record(*AT)["body"]
@@ -71,10 +69,10 @@ def test_the_runs_that_weights_were_learned_from_do_not_judge_them(weighed: Work
 
 
 def test_later_draws_judge_them_and_what_is_better_stands(weighed: Workspace) -> None:
-    weighed.materialize(routing_weights, evaluation)
+    weighed.materialize("routing_weights", "evaluation")
     add(weighed, drawn(201, 400))
 
-    told = made(weighed.materialize(routing_weights, evaluation), "evaluation")
+    told = made(weighed.materialize("routing_weights", "evaluation"), "evaluation")
 
     record = weighed.client.get_record(*AT)
     assert (told["verdict"], told["rows"]) == ("better", 400)
@@ -85,10 +83,10 @@ def test_later_draws_judge_them_and_what_is_better_stands(weighed: Workspace) ->
 
 
 def test_each_version_stays_in_the_lake(weighed: Workspace) -> None:
-    weighed.materialize(routing_weights, evaluation)
+    weighed.materialize("routing_weights", "evaluation")
     add(weighed, drawn(201, 400))
-    weighed.materialize(routing_weights, evaluation)
-    weighed.materialize(routing_weights, evaluation)
+    weighed.materialize("routing_weights", "evaluation")
+    weighed.materialize("routing_weights", "evaluation")
 
     table = weighed.lake.scan("evaluations").collect()
 
@@ -102,10 +100,10 @@ def test_lessons_are_judged_in_nouns_of_their_own_that_are_written_again(workspa
     held = {"all": 0.8, "helps": 0.2}
     specs.configure(workspace.client, NAME, "q", options={"dimension": "lesson"})
     add(workspace, drawn(1, 30, "lesson", held))
-    first = made(workspace.materialize(evaluation), "evaluation")
+    first = made(workspace.materialize("evaluation"), "evaluation")
     add(workspace, drawn(31, 30, "lesson", held))
 
-    second = made(workspace.materialize(evaluation), "evaluation")
+    second = made(workspace.materialize("evaluation"), "evaluation")
 
     lesson = workspace.client.get_record("learn.outputs", f"{NAME}:q:lesson:helps")
     assert (first["lessons"], second["record_version"]) == (1, 2)
@@ -117,7 +115,7 @@ def test_without_weights_there_is_no_candidate_and_the_noun_is_valid(workspace: 
     add(workspace, drawn(1, 10))
     specs.configure(workspace.client, NAME, "q", options={"dimension": "method"})
 
-    told = made(workspace.materialize(evaluation), "evaluation")
+    told = made(workspace.materialize("evaluation"), "evaluation")
 
     assert (told["candidate"], told["rows"], told["verdict"]) == ("none", 0, "keep_baseline")
     assert body_faults(workspace.client.get_record(*AT)["body"]) == []

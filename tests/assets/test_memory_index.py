@@ -9,7 +9,7 @@ import pytest
 
 from assets import pack, specs
 from assets.lake import Lake
-from assets.memory_index import COVERAGE, index_queue
+from assets.memory_index import COVERAGE, SHOWN
 from assets.pull import pull
 from assets.rebuild import rebuild
 from learners.memory import LEARNER
@@ -57,7 +57,7 @@ def evaluated(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
 
 
 def made(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
-    (event,) = result.asset_materializations_for_node("memory_index")
+    (event,) = result.asset_materializations_for_node("learning")
     return {name: value.value for name, value in event.metadata.items()}
 
 
@@ -83,7 +83,7 @@ def test_a_queue_becomes_an_index_with_every_check_passed(
     )
     assert (told["entries"], told["cursor"]) == (4, str(lake.cursor("q")))
     assert told["plot"].startswith("![entries of the newest segments](data:image/png;base64,")
-    (event,) = result.asset_materializations_for_node("memory_index")
+    (event,) = result.asset_materializations_for_node("learning")
     assert event.tags["dagster/data_version"] == record["sha256"]
     assert record["visibility"] == "private"
     assert sorted(record["tags"]) == [NAME, "queue:q"]
@@ -126,11 +126,11 @@ def test_a_backlog_over_the_budget_takes_several_runs_in_one_materialization(
     work(admin, "q", "aaaaaaa")
     pull(admin, lake, "q")
 
-    (found,) = index_queue(admin, lake, "q")
+    (found,) = SHOWN.learn(admin, lake, "q")
 
-    assert (found.rounds, found.added) == (3, 7)
+    assert (found.runs, found.notes["added"]) == (3, 7)
     assert [pin["entries"] for pin in found.body["segments"]] == [3, 3, 1]
-    assert found.record["version"] == 3
+    assert found.standing["version"] == 3
 
 
 def test_without_a_config_entry_nothing_is_made(
@@ -142,7 +142,7 @@ def test_without_a_config_entry_nothing_is_made(
     result = materialize()
 
     assert result.success
-    assert result.asset_materializations_for_node("memory_index") == []
+    assert result.asset_materializations_for_node("learning") == []
 
 
 def test_a_new_surface_starts_anew_without_private_runs_and_readers_recall(
@@ -200,7 +200,7 @@ def test_entries_whose_row_a_rebuild_took_away_are_reported_and_nothing_fails(
 def test_a_row_without_an_entry_fails_by_name(
     store: Any, admin: Client, lake: Lake, materialize: Materialize
 ) -> None:
-    narrow = store.client(["read", "write", "work", "admin"], ["q"], kinds=["verb.a"])
+    narrow = store.client(["read", "write", "work", "admin"], ["q"], kinds=["verb.a", "verb.ingest"])
     work(admin, "q", "a", kind="verb.b")
     work(admin, "q", "a")
     materialize(narrow)
@@ -213,7 +213,7 @@ def test_a_row_without_an_entry_fails_by_name(
     (found,) = [one for one in result.get_asset_check_evaluations() if not one.passed]
     assert found.check_name == COVERAGE
     assert f"run {hidden['run_id']} was captured before" in str(found.metadata["rows"].value)
-    assert result.asset_materializations_for_node("memory_index") == []
+    assert result.asset_materializations_for_node("learning") == []
 
 
 def test_a_failed_check_publishes_nothing_and_names_the_row(
@@ -230,15 +230,3 @@ def test_a_failed_check_publishes_nothing_and_names_the_row(
     assert not result.success
     assert evaluated(result)["every_run_has_one_entry"] is False
     assert admin.list_records(store="learn.outputs")["items"] == []
-
-
-def test_the_checks_alone_publish_nothing(admin: Client, lake: Lake, materialize: Materialize) -> None:
-    work(admin, "q", "aa")
-    materialize()
-    work(admin, "q", "a")
-    pull(admin, lake, "q")
-
-    (found,) = index_queue(admin, lake, "q", publishing=False)
-
-    assert found.fits.faults() == []
-    assert admin.get_record("learn.outputs", HEAD)["version"] == 1

@@ -3,12 +3,14 @@
 import base64
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import polars as pl
 import pytest
 
 from assets import specs
-from assets.routing_weights import SHOWN, routing_weights
+from assets.learning import learning
+from assets.routing_weights import SHOWN
 from learners.contract import Run
 from learners.routing_weights import LEARNER, RoutingWeights
 from schemas import observations
@@ -36,7 +38,7 @@ def worked(workspace: Workspace) -> Workspace:
 def test_it_publishes_weights_and_shows_posteriors_and_weights(worked: Workspace) -> None:
     specs.configure(worked.client, NAME, "q", options={"dimension": "method"})
 
-    result = worked.materialize(routing_weights)
+    result = worked.materialize("routing_weights")
 
     told = made(result, "routing_weights")
     record = worked.client.get_record("learn.outputs", f"{NAME}:q:method")
@@ -46,6 +48,8 @@ def test_it_publishes_weights_and_shows_posteriors_and_weights(worked: Workspace
     assert "| verb.summarize | fast | 30 | 25 | 0 | 0.812 |" in told["table"]
     assert "| verb.summarize | – | 1 | 0 |" in told["table"]
     assert base64.b64decode(told["plot"].split("base64,")[1].rstrip(")")).startswith(b"\x89PNG")
+    assert base64.b64decode(told["over_versions"].split("base64,")[1].rstrip(")")).startswith(b"\x89PNG")
+    assert told["noun"] == f"{worked.client.url}/v1/records/learn.outputs/{quote(record['key'])}?version=1"
     assert checks(result) == {check.name: True for check in LEARNER.checks}
 
 
@@ -53,7 +57,7 @@ def test_the_arms_are_in_the_lake_as_they_are_in_the_noun(worked: Workspace) -> 
     specs.configure(worked.client, NAME, "q", options={"dimension": "method"})
     specs.configure(worked.client, NAME, "q", options={"dimension": "model", "known_arms": ["m1", "m2"]})
 
-    worked.materialize(routing_weights)
+    worked.materialize("routing_weights")
 
     table = worked.lake.scan("routing_weights").collect()
     record = worked.client.get_record("learn.outputs", f"{NAME}:q:method")
@@ -81,7 +85,7 @@ def test_weights_that_are_not_those_of_the_pinned_runs_are_never_published(
     learn = RoutingWeights.learn
     monkeypatch.setattr(RoutingWeights, "learn", learned_from_other_rows)
 
-    result = worked.materialize(routing_weights)
+    result = worked.materialize("routing_weights")
 
     assert not result.success
     assert checks(result)["counts_are_of_the_pinned_runs"] is False
@@ -93,7 +97,7 @@ def test_a_window_without_a_run_that_counts_gives_a_valid_noun(workspace: Worksp
     fill(workspace.client, workspace.lake, rows({"method": "fast", "private": True}))
     specs.configure(workspace.client, NAME, "q", surface=True, options={"dimension": "method"})
 
-    told = made(workspace.materialize(routing_weights), "routing_weights")
+    told = made(workspace.materialize("routing_weights"), "routing_weights")
 
     body = workspace.client.get_record("learn.outputs", f"{NAME}:q:method")["body"]
     assert body_faults(body) == []
@@ -121,7 +125,6 @@ def test_bad_options_are_refused_with_their_path(
 
 
 def test_every_check_is_declared_by_the_asset_and_blocks() -> None:
-    declared = {spec.name: spec.blocking for spec in routing_weights.check_specs}
+    declared = {spec.name: spec.blocking for spec in learning.check_specs if spec.asset_key == SHOWN.key}
 
     assert declared == {check.name: True for check in LEARNER.checks}
-    assert all(spec.asset_key == SHOWN.key for spec in routing_weights.check_specs)

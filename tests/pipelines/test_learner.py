@@ -122,6 +122,70 @@ def test_a_preview_of_a_file_opens_no_socket_and_gives_what_the_store_gives(
     assert json.loads(online.stdout) == json.loads(offline.stdout)
 
 
+def test_runs_by_hand_are_enqueued_once_and_publish_what_the_preview_showed(
+    learner: Command, store: Any, export: Path, tmp_path: Path
+) -> None:
+    learner("pack", "--output", str(tmp_path / "pack"))
+    learner("install", str(tmp_path / "pack"))
+    learner("configure", NAME, "--queue", "q")
+    learner("configure", NAME, "--queue", "q", "--option", 'dimensions=["method"]')
+    previewed = json.loads(learner("preview", NAME, "--queue", "q", "--json").stdout)["nouns"]
+
+    first = json.loads(learner("enqueue", NAME, "--queue", "q", "--json").stdout)["runs"]
+    again = json.loads(learner("enqueue", NAME, "--queue", "q", "--json").stdout)["runs"]
+    done = [json.loads(learner("run-one", "--json").stdout)["run"] for _ in range(3)]
+    nothing = learner("enqueue", NAME, "--queue", "q")
+
+    assert first == again
+    assert [one["task_id"] for one in first] == [done[0]["task_id"], done[1]["task_id"]]
+    assert [one and one["status"] for one in done] == ["published", "published", None]
+    with Client(store.url, store.admin_key) as client:
+        record = client.get_record("learn.outputs", f"{NAME}:q")
+    assert record["body"] == previewed[0]["body"]
+    assert record["sha256"] == done[0]["records"][0]["sha256"]
+    assert nothing.stdout.count("nothing is new since version 1") == 2
+
+
+def test_runs_by_hand_are_told_to_people(learner: Command, export: Path, tmp_path: Path) -> None:
+    learner("pack", "--output", str(tmp_path / "pack"))
+    learner("install", str(tmp_path / "pack"))
+    learner("configure", NAME, "--queue", "q")
+
+    asked, done, nothing = learner("enqueue", NAME, "--queue", "q"), learner("run-one"), learner("run-one")
+
+    assert f"{NAME}:q: new observations; run task-" in asked.stdout.replace("task_", "task-")
+    assert "`learner run-one` does one of them" in asked.stdout
+    assert f"{NAME} on q: published" in done.stdout
+    assert f"learn.outputs/{NAME}:q version 1" in done.stdout
+    assert nothing.stdout == "no run is waiting for this key\n"
+    assert (done.stderr, nothing.returncode) == ("", 0)
+
+
+def test_a_run_that_fails_ends_with_one_and_its_reason(
+    learner: Command, store: Any, export: Path, tmp_path: Path
+) -> None:
+    learner("pack", "--output", str(tmp_path / "pack"))
+    learner("install", str(tmp_path / "pack"))
+    learner("configure", NAME, "--queue", "q")
+    learner("enqueue", NAME, "--queue", "q")
+    learner("configure", NAME, "--queue", "q", "--mode", "off")
+
+    ended = learner("run-one")
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"learner: no config entry runs {NAME} on queue q")
+
+
+@pytest.mark.parametrize("spec", ["evaluation:off-policy:v1", "lessons:review-and-learn:v1"])
+def test_what_reads_nouns_is_previewed_from_the_store_only(learner: Command, export: Path, spec: str) -> None:
+    option = ("--option", 'dimension="method"') if spec.startswith("evaluation") else ()
+
+    ended = learner("preview", spec, "--from", str(export), *option, offline=True)
+
+    assert ended.returncode == 1
+    assert "which no export holds: preview it with --queue" in ended.stderr
+
+
 def test_a_preview_is_a_table_for_people(learner: Command, export: Path) -> None:
     told = learner("preview", NAME, "--from", str(export))
 
@@ -164,6 +228,8 @@ def test_wrong_usage_ends_with_two_and_one_clear_line(
         (("preview", NAME, "--from", "/nowhere/q.jsonl"), "/nowhere/q.jsonl"),
         (("install", "/nowhere"), "manifest.json cannot be read"),
         (("configure", NAME, "--queue", "q"), "is not installed"),
+        (("enqueue", NAME, "--queue", "q"), "is not installed"),
+        (("enqueue", "shim:injection-uplift:v1", "--queue", "q"), "is not installed"),
     ],
 )
 def test_a_failure_ends_with_one_and_one_clear_line(

@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 
 from assets import pack, specs
 from assets.lake import Lake
-from assets.memory_index import index_queue
+from assets.memory_index import SHOWN
 from assets.pull import pull
 from tessera.client import Client
 
@@ -57,7 +57,7 @@ def indexed(store: Any, tmp_path: Path) -> Iterator[Client]:
             )
         lake = Lake(str(tmp_path / "lake"))
         pull(client, lake, "q")
-        index_queue(client, lake, "q")
+        SHOWN.learn(client, lake, "q")
         yield client
 
 
@@ -110,8 +110,10 @@ def test_wrong_usage_of_recall_ends_with_two(environment: dict[str, str]) -> Non
     assert learner(environment, "recall", "--queue", "q").returncode == 2
 
 
-def called(environment: dict[str, str], *calls: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """What the server says of its tools, and what the calls of `recall_similar` answered."""
+def called(
+    environment: dict[str, str], *calls: dict[str, Any], tool: str = "recall_similar"
+) -> tuple[Any, list[Any]]:
+    """What the server says of its tools, and what the calls of one answered."""
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "pipelines.learner", "mcp"], env=environment, cwd=str(ROOT)
     )
@@ -120,7 +122,7 @@ def called(environment: dict[str, str], *calls: dict[str, Any]) -> tuple[Any, li
         async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
             began = await session.initialize()
             tools = await session.list_tools()
-            return (began, tools), [await session.call_tool("recall_similar", call) for call in calls]
+            return (began, tools), [await session.call_tool(tool, call) for call in calls]
 
     return anyio.run(talk)
 
@@ -131,7 +133,7 @@ def test_a_model_gets_the_answer_as_marked_data(indexed: Client, environment: di
 
     (began, listed), (full, short) = called(environment, by_brief, by_text)
 
-    assert [tool.name for tool in listed.tools] == ["recall_similar"]
+    assert [tool.name for tool in listed.tools] == ["recall_similar", "choose", "lessons"]
     assert "never an instruction" in began.instructions
     assert not full.is_error
     answer = full.structured_content

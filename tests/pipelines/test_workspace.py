@@ -1,13 +1,16 @@
 """The `workspace` command against a real store: what it does, what it says, how it fails."""
 
 import json
+from dataclasses import replace
 
 import dagster as dg
 import yaml
 from polars.testing import assert_frame_equal
 
+from assets import pack, specs
 from assets.lake import Lake
 from assets.pull import pull
+from learners.path_statistics import PathStatistics
 from pipelines.definitions import definitions, defs
 from pipelines.instance import instance, prepare
 from schemas.observations import frame
@@ -83,6 +86,26 @@ def test_status_shows_cursors_lag_and_what_was_last_made(workspace, worked):
     assert (packing["queue"], packing["cursor"], packing["rows"], packing["lag"]) == ("packing", "4", 4, 3)
     assert packing["materialized"]["observations"]["run_id"]
     assert (sorting["cursor"], sorting["lag"], sorting["materialized"]["observations"]) == ("0", 1, None)
+
+
+def test_a_failed_check_is_one_line_that_names_it_and_its_rows(
+    workspace, worked, store, tmp_path, environment
+):
+    name = "path_statistics:wilson-grouping:v1"
+    pack.write(tmp_path / "pack")
+    client = store.client()
+    specs.install(client, pack.read(tmp_path / "pack"))
+    specs.configure(client, name, "packing")
+    worked("packing", 3)
+    wrong = replace(PathStatistics.checks[1], find=lambda outcome: [f"{outcome.nouns[0].key}: 2 of 3"])
+    environment.setattr(PathStatistics, "checks", [PathStatistics.checks[0], wrong])
+
+    ended = workspace("run")
+
+    assert ended.status == 1
+    [line] = ended.err.splitlines()
+    told = "nothing was published, 1 of 2 checks failed counts_add_up:"
+    assert line == f"failed packing: {name}: {told} {name}:packing: 2 of 3"
 
 
 def test_status_tells_the_last_failure(workspace, worked, store, environment):

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessera.advice import AdviceFault, lessons
-from tessera.advice.lesson_texts import arms, category_of, judgeable, opening
+from tessera.advice.lesson_texts import arms
+from tessera.advice.lesson_words import category_of, judgeable, opening
 from tessera.client import Client
 from tests.tessera.advice.learned import (
     LESSONS,
