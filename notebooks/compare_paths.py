@@ -197,6 +197,7 @@ def comparisons_table(LEVEL, groups, pages):
     _titles = {
         "category": "category",
         "path": "path",
+        "verdict": f"at {LEVEL:.0%}, after Holm",
         "counts": "accepted#",
         "rate": "rate#",
         "interval": "95% interval#",
@@ -205,11 +206,10 @@ def comparisons_table(LEVEL, groups, pages):
         "gap": "difference, points (95%)#",
         "p": "p#",
         "holm": "p after Holm#",
-        "verdict": f"at {LEVEL:.0%}, after Holm",
     }
     pages.block(
         "<h2>Each path against the rest of its category</h2><p>The intervals of the differences are each by "
-        "itself (Newcombe), not adjusted: judge by the last column.</p>" + pages.table(_titles, _rows)
+        "itself (Newcombe), not adjusted: judge by what stands after Holm.</p>" + pages.table(_titles, _rows)
     )
     return
 
