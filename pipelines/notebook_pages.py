@@ -33,7 +33,7 @@ LOOKS: dict[str, Any] = {
     "header": {"labelFontSize": 13},
 }
 _TEXT = 160
-_CELL = "padding:.25rem .75rem;text-align:{};border-bottom:1px solid #d0d7de;vertical-align:top"
+_CELL = "padding:.25rem .45rem;text-align:{};border-bottom:1px solid #d0d7de;vertical-align:top"
 
 
 def store(settings: Settings) -> Client | None:
