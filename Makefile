@@ -11,6 +11,7 @@ READY  := $(VENV)/.installed
 BENCH  := .venv-bench
 BENCH_READY := $(BENCH)/.installed
 JOBS   ?= 2
+SECONDS ?= 600
 
 export DAGSTER_DISABLE_TELEMETRY := yes
 export MARIMO_SKIP_UPDATE_CHECK := 1
@@ -20,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_SYSTEM_CERTS ?= $(if $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format ui notebook notebook-html bench lock clean
+.PHONY: help install run test faults check format ui notebook notebook-html bench lock clean
 .DELETE_ON_ERROR:
 
 help: ## Say what each target does
@@ -48,6 +49,9 @@ run: $(READY) ## The whole job on real work: draw, learn, judge, follow; what wa
 
 test: $(READY) ## All tests
 	@$(PY) -m pytest -n $(JOBS)
+
+faults: $(READY) ## Kills and contention at length, on SQLite and PostgreSQL (SECONDS=600 for each of four)
+	@$(PY) -m tests.faults --seconds $(SECONDS)
 
 check: $(READY) ## Format, lint, types and the direction of imports
 	@$(PY) -m ruff format --check .

@@ -20,9 +20,16 @@ class Connection:
     """One kept-alive connection with a key."""
 
     def __init__(self, port: int, secret: str) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._port = port
         self._head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {secret}\r\n"
+        self._socket = socket.socket()
+        self.renew()
+
+    def renew(self) -> None:
+        """Connect anew: the server ends connections that are idle for long."""
+        self._socket.close()
+        self._socket = socket.create_connection(("127.0.0.1", self._port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def prepared(self, method: str, path: str, body: Any = None) -> bytes:
         """The bytes of a request."""
@@ -84,7 +91,9 @@ def served(database_url: str | None = None) -> Iterator[Served]:
         home = Path(folder) / "home"
         command = [sys.executable, "-m", "tessera.cli", "serve", "--home", str(home), "--port", "0"]
         root = str(Path(__file__).parent.parent)
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, cwd=root
+        )
         try:
             assert process.stdout is not None
             line = ""

@@ -18,7 +18,7 @@ from bench.served import Connection, Served, served
 from bench.table import Line
 
 QUEUE = "bench"
-ROUNDS = 7
+ROUNDS = 25
 REPORT = {
     "summaries": {
         "problem": "Pack a folder of log files under one second",
@@ -39,14 +39,14 @@ Act = Callable[[], object]
 
 def lines(*, quick: bool) -> list[Line]:
     """Submits by one and by eight writers, batches of 1 and of 100 records, and pages of observations."""
-    work = 40 if quick else 300
+    work = 8 if quick else 24
     with served() as server, tempfile.TemporaryDirectory() as folder:
         bare = Bare(Path(folder) / "bare.db")
         found = [
             _submits(server, bare, work),
             _writers(server, work),
             _batches(server, bare, 1, work),
-            _batches(server, bare, 100, max(3, work // 20)),
+            _batches(server, bare, 100, max(2, work // 8)),
             _pages(server, 1_000 if quick else 10_000),
         ]
         bare.close()
@@ -85,6 +85,7 @@ def claimed(connection: Connection, count: int) -> list[dict[str, Any]]:
 
 def submits(connection: Connection, count: int) -> list[bytes]:
     """Requests that each submit a task of their own, with a report."""
+    connection.renew()
     return [
         connection.prepared(
             "POST",

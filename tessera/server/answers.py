@@ -1,10 +1,10 @@
 """Answers as bytes: JSON for what went well, problem details (RFC 9457) for what did not."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from tessera.errors import Problem
+from tessera.store.compact import compact
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -27,7 +27,7 @@ NOTHING = Answer(204, b"", ())
 
 def encode(value: Any) -> bytes:
     """Compact JSON in UTF-8."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return compact(value)
 
 
 def of(value: Any, status: int = 200) -> Answer:

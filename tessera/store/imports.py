@@ -4,7 +4,6 @@ An identity that is there with other content refuses the whole call and names ea
 of the call is written.
 """
 
-import json
 from typing import Any
 
 from sqlalchemy import bindparam, select
@@ -12,6 +11,7 @@ from sqlalchemy import bindparam, select
 from tessera import canonical, observations
 from tessera.errors import Conflict
 from tessera.store import executions, ids, submissions
+from tessera.store.compact import compact
 from tessera.store.database import Session
 from tessera.store.permission import Caller, require_kinds, require_queue
 from tessera.store.schema import imports
@@ -97,7 +97,7 @@ def _execution(caller: Caller, queue: str, attempt: Attempt, number: int) -> exe
         pins=None,
         input_digest=parts.server["input_digest"],
         input_type=item["brief"]["input_type"],
-        item=json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode(),
+        item=compact(item),
         simhash=submissions.words_of(item, parts.brief.get("problem")),
         task=None,
         brief=canonical.dumps(parts.brief),

@@ -18,6 +18,7 @@ from tessera.errors import SettingsError, Unavailable
 from tessera.store import clock, keys, migrate
 from tessera.store.database import Database, Session, settled
 from tessera.store.permission import Grant
+from tessera.store.places import sqlite_file
 from tessera.store.schema import counters, meta
 from tessera.store.statements import Statement, insert_into
 
@@ -26,8 +27,6 @@ _ADD_META = insert_into(meta)
 _ADD_COUNTER = insert_into(counters)
 _ANY_KEY = Statement(text("SELECT 1 FROM keys LIMIT 1"))
 
-FILE = "tessera.db"
-"""The SQLite file in the home."""
 EXECUTIONS = "executions"
 """The counter that numbers executions."""
 
@@ -50,13 +49,14 @@ def open_store(home: Path, database_url: str | None = None, *, clock: clock.Cloc
     Several servers may open one store at once. Raises SettingsError when the folder or the database cannot be
     used or the database is a newer version's.
     """
+    file = sqlite_file(home, database_url)
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if database_url is None:
-            _private_file(home / FILE)
+        if file is not None:
+            _private_file(file)
     except OSError as error:
         raise SettingsError(f"cannot use {home} as the store's home: {error.strerror}") from None
-    database = _sqlite(home / FILE, clock) if database_url is None else _postgresql(database_url, clock)
+    database = _sqlite(file, clock) if file is not None else _postgresql(database_url or "", clock)
     try:
         store_id, draw_secret, made = settled(lambda: _begun(database, home))
     except BaseException:

@@ -15,6 +15,7 @@ from tessera import canonical
 from tessera.errors import Conflict, Fault, Invalid, NotFound
 from tessera.store import idempotency
 from tessera.store.clock import rfc3339
+from tessera.store.compact import compact
 from tessera.store.database import Session
 from tessera.store.permission import (
     Caller,
@@ -102,7 +103,7 @@ def get(session: Session, caller: Caller, store: str, key: str, version: int | N
         row = session.row(_BODY, store=store, key=key, version=version)
     if row is None or not may_read_record(caller, head_facts(row)):
         raise NotFound(_ABSENT)
-    head = json.dumps(view(row), ensure_ascii=False, separators=(",", ":")).encode()
+    head = compact(view(row))
     return head[:-1] + b',"body":' + row[11] + b"}", row[5]
 
 

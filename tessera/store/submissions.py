@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, text, update
 from tessera import canonical, fingerprints, observations
 from tessera.store import draws, executions, idempotency, ids, leases, simhash, tasks
 from tessera.store.clock import rfc3339
+from tessera.store.compact import compact
 from tessera.store.database import Session
 from tessera.store.permission import Caller
 from tessera.store.schema import tasks as table
@@ -69,7 +70,7 @@ def submit(session: Session, caller: Caller, task_id: str, request: dict[str, An
     session.change(_END, task=task.number, at_fence=task.fence, next_state=ended.state_after)
     receipt = _receipt(session, task, ended)
     _keep(session, caller, task, ended, request.get("failure"), receipt)
-    answer = json.dumps(receipt, separators=(",", ":")).encode()
+    answer = compact(receipt)
     if name is not None:
         idempotency.keep(session, caller.key_id, "submit", name, digest, answer)
     return answer
@@ -137,13 +138,13 @@ def _keep(
         pins=task.pins,
         input_digest=task.input_digest,
         input_type=item["brief"]["input_type"],
-        item=json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode(),
+        item=compact(item),
         simhash=words_of(item, ((ended.report or {}).get("summaries") or {}).get("problem")),
         task=task.number,
         brief=None,
         output=ended.output,
         failure=failure,
-        receipt=json.dumps(receipt, separators=(",", ":")).encode(),
+        receipt=compact(receipt),
     )
     executions.keep(session, [row])
 

@@ -1,5 +1,6 @@
 """Random lives of records, step by step against a model: batches, conflicts, visibility, lists, history."""
 
+import contextlib
 from typing import Any, ClassVar
 
 import pytest
@@ -194,12 +195,15 @@ def test_records_live_as_the_model_says(server: Server) -> None:
         if name != "admin"
     }
     RecordMachine.callers["admin"] = server.caller()
-    run_state_machine_as_test(
-        RecordMachine,
-        settings=settings(
-            max_examples=60,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    with contextlib.ExitStack() as closing:
+        for caller in RecordMachine.callers.values():
+            closing.enter_context(caller)
+        run_state_machine_as_test(
+            RecordMachine,
+            settings=settings(
+                max_examples=60,
+                stateful_step_count=40,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )

@@ -1,5 +1,6 @@
 """Random lives of tasks, step by step against a model: lease, fence, retry, cancel, late submit, draw."""
 
+import contextlib
 from typing import Any, ClassVar
 
 import pytest
@@ -238,8 +239,10 @@ class TaskMachine(RuleBasedStateMachine):
 
 
 def test_tasks_live_as_the_model_says(server: Server, clock: HandClock) -> None:
-    TaskMachine.world = World(server, clock)
-    with clock.stopped():
+    TaskMachine.world = world = World(server, clock)
+    with contextlib.ExitStack() as closing, clock.stopped():
+        for caller in world.callers.values():
+            closing.enter_context(caller)
         run_state_machine_as_test(
             TaskMachine,
             settings=settings(

@@ -141,6 +141,7 @@ def test_configured_names_are_answered_beside_loopback(tmp_path: Path) -> None:
             assert httpx.get(f"{running.url}/healthz", headers={"host": host}).status_code == status
 
 
+@pytest.mark.both_databases
 def test_a_reader_that_does_not_read_on_holds_no_writer_up(store: Any) -> None:
     import socket
 

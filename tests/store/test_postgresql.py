@@ -34,7 +34,7 @@ _VALUE = Statement(text("SELECT value FROM counters WHERE name = :name"))
 
 @pytest.fixture
 def url(postgres: Postgres) -> str:
-    return postgres.new_database()
+    return postgres.new_database(empty=True)
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def catalogue(postgres: Postgres, database: str) -> list[tuple[Any, ...]]:
 
 
 def test_the_steps_make_what_the_schema_declares(opened: Store, url: str, postgres: Postgres) -> None:
-    declared = postgres.new_database()
+    declared = postgres.new_database(empty=True)
     engine = migrate.postgresql_engine(postgresql.conninfo(declared))
     metadata.create_all(engine)
     engine.dispose()

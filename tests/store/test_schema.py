@@ -78,6 +78,14 @@ def test_a_step_cut_short_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyt
     open_store(tmp_path).database.close()
 
 
+def test_a_url_may_name_the_file(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "home", f"sqlite:////{tmp_path}/an%20own%20file.db")
+    store.database.close()
+
+    assert (tmp_path / "an own file.db").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["admin.key"]
+
+
 def test_opening_again_keeps_identity_and_key(tmp_path: Path) -> None:
     first = open_store(tmp_path)
     first.database.close()

@@ -7,27 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tessera.store.operation_costs import LEARNING, REPORT, measured
 from tessera.store.write_cost import WriteCost, measure
 
 Cost = Callable[[Callable[[], httpx.Response]], WriteCost]
-
-LEARNING = {
-    "outcome": "partial",
-    "went_right": ["a" * 500] * 8,
-    "went_wrong": ["b" * 500] * 8,
-    "next_steps": ["c" * 500] * 8,
-    "ideas": ["d" * 500] * 8,
-    "types": {"input": "text/plain", "output": "json"},
-    "path": {"shim": "none", "method": "zstd"},
-    "reasoning_summary": "tried the cheap way first",
-    "duration_seconds": 1.5,
-    "cost": {"amount": 0.25, "currency": "EUR", "source": "invoice"},
-    "unknowns": [{"field": "usage.input_tokens", "reason": "not metered"}],
-    "advice": [
-        {"learner": "memory", "strategy": "s", "version": 1, "store": "x", "key": "k", "record_version": 3}
-    ],
-}
-REPORT = {"summaries": {"problem": "Compress a folder of logs under one second"}, "harness": "script"}
 
 
 @pytest.fixture
@@ -167,3 +150,14 @@ def test_a_segment_and_its_head_cost_the_same_for_1_and_128_entries(
 
     assert one.total <= 10, one.by_tree
     assert many.by_tree == one.by_tree
+
+
+def test_the_commands_table_keeps_every_promise() -> None:
+    costs = {cost.operation: cost for cost in measured()}
+
+    assert len(costs) == 10
+    for cost in costs.values():
+        assert cost.entries <= cost.promised, cost
+    plain, full = costs["submit with a report"], costs["submit with a full learning block"]
+    assert (plain.entries, plain.tables) == (full.entries, full.tables)
+    assert costs["segment of 1 and its head"].entries == costs["segment of 128 and its head"].entries

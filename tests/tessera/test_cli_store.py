@@ -273,6 +273,25 @@ def test_stats_weighs_only_the_store_that_answered(store, tessera, tmp_path):
     assert told["database"] is None
 
 
+@pytest.mark.both_databases
+def test_stats_weighs_the_database_of_the_store_that_answered(store, tessera, database_url):
+    with store.client() as client:
+        client.enqueue("q", "k", {"goal": "go"})
+
+    weighed = tessera("stats", TESSERA_DATABASE_URL=database_url or "")["database"]
+
+    assert weighed["bytes"] > 0
+    assert (weighed["log_bytes"] is None) == (database_url is not None)
+    assert {"table": "tasks", "rows": 1} in weighed["tables"]
+
+
+def test_stats_tells_what_operations_write_without_a_store(store, tessera):
+    told = tessera("stats", "--write-cost", TESSERA_URL="http://127.0.0.1:9")
+
+    assert {row["operation"] for row in told["write_cost"]} >= {"enqueue", "claim", "submit with a report"}
+    assert all(row["entries"] <= row["promised"] for row in told["write_cost"])
+
+
 # The server's command
 
 
