@@ -20,11 +20,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_SYSTEM_CERTS ?= $(if $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format ui notebook bench lock clean
+.PHONY: help install run test check format ui notebook notebook-html bench lock clean
 .DELETE_ON_ERROR:
 
 help: ## Say what each target does
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '%-16s %s\n' "$$t" "$$d"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '%-16s %s\n' "$$t" "$$d"; done
 
 install: $(READY) ## Make the environment in .venv from the lock file, hashes checked
 	@echo "ready: $(VENV)"
@@ -43,7 +43,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
-run: $(READY) ## The whole job on real work: fleet, pull, learn, publish, and what was learned
+run: $(READY) ## The whole job on real work: draw, learn, judge, follow; what was predicted and what happened
 	@$(PY) -m examples.main_job
 
 test: $(READY) ## All tests
@@ -63,7 +63,10 @@ ui: $(READY) ## Dagster's UI on the workspace, with the history of make run; Ctr
 	@$(PY) -m pipelines.ui
 
 notebook: $(READY) ## The analysts' notebooks in a browser; Ctrl-C ends it
-	@$(PY) -m marimo edit notebooks
+	@$(PY) -m pipelines.notebooks edit
+
+notebook-html: $(READY) ## The notebooks as HTML files in .tessera/notebooks, all of them or none
+	@$(PY) -m pipelines.notebooks html
 
 bench: $(BENCH_READY) ## The benchmark table, peers side by side (QUICK=1: a tenth of the work)
 	@$(BENCH)/bin/python -m bench $(if $(QUICK),--quick)

@@ -8,8 +8,10 @@ anew. Leaves out the values themselves: those are `learners.fingerprints`.
 from dataclasses import asdict, dataclass
 
 import dagster as dg
+import numpy as np
 import polars as pl
 
+from assets import plots
 from assets.lake import Lake, count_rows, view_of
 from assets.observations import markdown
 from assets.partitions import queues
@@ -20,6 +22,7 @@ from tessera.fingerprints import SCHEME
 
 TABLE = "fingerprints"
 BATCH_ROWS = 50_000
+_COMPARED = 300
 READ = (
     "queue",
     "cursor",
@@ -110,8 +113,30 @@ def fingerprints(
             "lake_version": -1 if done.version is None else done.version,
             "lake": lake.uri(TABLE),
             "newest": dg.MetadataValue.md(_newest(lake, queue)),
+            **({"likeness": dg.MetadataValue.md(_likeness(lake, queue))} if done.rows_added else {}),
         },
     )
+
+
+def likenesses(signatures: pl.Series) -> list[int]:
+    """How many pairs of signatures are alike by 0 to 0.1, 0.1 to 0.2, … 0.9 to 1, both ends of the last."""
+    rows = np.frombuffer(b"".join(signatures), dtype=">u4").reshape(-1, 32)
+    counts = np.zeros(10, dtype=np.int64)
+    for place in range(1, len(rows)):
+        shares = (rows[:place] == rows[place]).mean(axis=1)
+        counts += np.histogram(shares, bins=10, range=(0, 1))[0]
+    return [int(count) for count in counts]
+
+
+def _likeness(lake: Lake, queue: str) -> str:
+    """How alike the newest runs are, pair by pair."""
+    newest = lake.scan(TABLE).filter(pl.col("queue") == queue).top_k(_COMPARED, by="cursor")
+    signatures = newest.select("minhash").drop_nulls().collect()["minhash"]
+    if len(signatures) < 2:
+        return "fewer than two runs have a signature"
+    bars = [(f"{tenth / 10:.1f}–{tenth / 10 + 0.1:.1f}", n) for tenth, n in enumerate(likenesses(signatures))]
+    picture = plots.bars(bars, "similarity", "pairs")
+    return plots.inline(picture, f"similarity of the newest {len(signatures)} runs, pair by pair")
 
 
 def _newest(lake: Lake, queue: str) -> str:

@@ -72,6 +72,11 @@ class Lake:
         self.location = location.rstrip("/")
         self._options = dict(storage_options) if storage_options else None
 
+    @property
+    def parquet(self) -> WriterProperties:
+        """How the lake's files are written."""
+        return _PARQUET
+
     def beside(self, name: str) -> "Lake":
         """A lake of its own within this one's place, for data that is not this lake's yet."""
         return Lake(f"{self.location}/{name}", self._options)
@@ -323,6 +328,10 @@ def view_of(queue: str) -> str:
 
 
 def count_rows(table: DeltaTable, queue: str) -> int:
-    """How many rows this snapshot has of a queue."""
-    rows = pl.scan_delta(table).filter(pl.col("queue") == queue)
-    return int(rows.select(pl.len()).collect().item())
+    """How many rows this snapshot has of a queue, by its log alone: also when a file of it is gone."""
+    files = pl.DataFrame(table.get_add_actions(flatten=True))
+    mine = files.filter(pl.col("partition.queue") == queue) if files.height else files
+    if mine.height and mine["num_records"].null_count():
+        rows = pl.scan_delta(table).filter(pl.col("queue") == queue)
+        return int(rows.select(pl.len()).collect().item())
+    return int(mine["num_records"].sum()) if mine.height else 0

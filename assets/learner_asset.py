@@ -9,6 +9,7 @@ Leaves out the runs (`assets.scope_runs`).
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import dagster as dg
 
@@ -45,8 +46,9 @@ class WholeCheck:
 class Shown:
     """What is a learner's own about its asset.
 
-    ``figures`` are the counts of one entry, ``table`` and ``plot`` markdown over all entries; ``keep`` writes
-    the lake's table; ``each`` is called after each run that published; ``more`` is metadata from the lake.
+    ``figures`` are the counts of one entry, ``table`` and ``plot`` markdown over all entries, as is
+    ``over_versions``, which may read earlier versions; ``keep`` writes the lake's table; ``each`` is called
+    after each run that published.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Shown:
     table: Callable[[Stands], str]
     plot: Callable[[Stands], str]
     keep: Callable[[Client, Lake, str, Stands], None] | None = None
+    over_versions: Callable[[Client, Stands], str] | None = None
     each: Each | None = None
     more: Callable[[Lake, str, Stands], Mapping[str, Any]] | None = None
     whole: Sequence[WholeCheck] = ()
@@ -167,9 +170,20 @@ def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
         data_version=dg.DataVersion(data_version(standing)),
         metadata={
             **metadata(standing, version, shown.figures, shown.table, shown.plot),
+            "noun": dg.MetadataValue.url(_address(store, standing[0].standing)),
+            **(
+                {"over_versions": dg.MetadataValue.md(shown.over_versions(store, standing))}
+                if shown.over_versions is not None
+                else {}
+            ),
             **({} if shown.more is None else shown.more(lake, queue, standing)),
         },
     )
+
+
+def _address(store: Client, record: Mapping[str, Any]) -> str:
+    """Where the store answers for this version of a noun."""
+    return f"{store.url}/v1/records/{record['store']}/{quote(record['key'])}?version={record['version']}"
 
 
 def _results(shown: Shown, stands: Stands) -> list[CheckResult]:

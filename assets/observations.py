@@ -7,12 +7,16 @@ out the pull itself: see `assets.pull`, which needs no Dagster.
 import dagster as dg
 import polars as pl
 
+from assets import plots
 from assets.lake import LAKE_SCHEMA, Lake
 from assets.partitions import queues
 from assets.pull import PullResult, pull
+from assets.upkeep import tidy
+from learners.statistics import failure_reasons
 from tessera.client import Client
 
 _SHOWN = ["cursor", "run_id", "kind", "result", "method", "model", "submitted_at"]
+_REASONS_OF = 1_000  # of the newest runs, whatever the queue holds
 _CELL = 60  # characters of a cell; an event log is no place for a report
 
 
@@ -26,10 +30,12 @@ _CELL = 60  # characters of a cell; an event log is no place for a report
 def observations(
     context: dg.AssetExecutionContext, store: dg.ResourceParam[Client], lake: dg.ResourceParam[Lake]
 ) -> dg.MaterializeResult[None]:
-    """Pull what is new and show where the lake stands."""
+    """Pull what is new, keep the queue's files few, and show where the lake stands."""
     result = pull(store, lake, context.partition_key)
+    files = tidy(lake, "observations", context.partition_key)
     return dg.MaterializeResult(
-        metadata=metadata(store, lake, result), data_version=dg.DataVersion(data_version(lake, result))
+        metadata={**metadata(store, lake, result), "files": dg.MetadataValue.int(files)},
+        data_version=dg.DataVersion(data_version(lake, result)),
     )
 
 
@@ -42,7 +48,10 @@ def metadata(store: Client, lake: Lake, result: PullResult) -> dict[str, dg.Meta
     """What a person wants to see of a pull."""
     behind = store.pending(result.queue, after=str(result.cursor))
     newest = lake.observations(result.queue, last=10, columns=_SHOWN).reverse()
+    reasons = failures(lake, result.queue) if result.rows else []
+    drawn = plots.inline(plots.ranked(reasons, "failed runs"), "why runs failed") if reasons else None
     return {
+        **({} if drawn is None else {"failure_reasons": dg.MetadataValue.md(drawn)}),
         "rows_added": dg.MetadataValue.int(result.rows),
         "quarantined": dg.MetadataValue.int(result.quarantined),
         "rows": dg.MetadataValue.int(lake.count("observations", result.queue)),
@@ -53,6 +62,17 @@ def metadata(store: Client, lake: Lake, result: PullResult) -> dict[str, dg.Meta
         "seconds": dg.MetadataValue.float(round(result.seconds, 3)),
         "newest_runs": dg.MetadataValue.md(markdown(newest)),
     }
+
+
+def failures(lake: Lake, queue: str) -> list[tuple[str, int]]:
+    """Why the failed among a queue's newest runs failed, most frequent first: the reason and how many."""
+    rows = lake.observations(queue, last=_REASONS_OF, columns=["result", "failure_text"])
+    failed = rows.filter(pl.col("result") == "failed")
+    reasons = failed.select(
+        failure_reasons(pl.col("failure_text")).fill_null("no reason given").alias("reason")
+    )
+    counted = reasons.group_by("reason").len("runs").sort(["runs", "reason"], descending=[True, False])
+    return list(counted.iter_rows())
 
 
 def markdown(table: pl.DataFrame) -> str:

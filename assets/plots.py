@@ -6,14 +6,17 @@ drawing library is loaded only when something is drawn: it takes as long to load
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
 MOST_GROUPS = 20
 MOST_ARMS = 40
+MOST_LINES = 12
 LARGEST_PNG = 200_000
 _LABEL = 60
+
+Scale = Literal["symlog", "linear"]
 
 
 def label(dimensions: Mapping[str, str | None]) -> str:
@@ -154,3 +157,31 @@ def inline(picture: bytes, description: str) -> str:
     if len(picture) > LARGEST_PNG:
         return f"The plot of {description} is {len(picture)} bytes and was left out."
     return f"![{description}](data:image/png;base64,{base64.b64encode(picture).decode()})"
+
+
+def ranked(values: Sequence[tuple[str, float]], amount: str) -> bytes:
+    """A PNG with one horizontal bar a value, in their order, its name beside it."""
+    import altair as alt
+
+    rows = [
+        {"position": place, "name": f"{place + 1}. {label({'': name})}", "value": value}
+        for place, (name, value) in enumerate(values[:MOST_GROUPS])
+    ]
+    chart = alt.Chart(alt.InlineData(values=rows)).mark_bar(color="#1f6feb")
+    chart = chart.encode(y=_rows_in_order("name"), x=alt.X("value:Q", title=amount))
+    return png(chart.properties(width=420, height=alt.Step(18)))
+
+
+def lines(series: Sequence[tuple[float, str, float]], title: str, scale: Scale = "symlog") -> bytes:
+    """A PNG of values over time: each point is seconds since 1970, the name of its line, and the value."""
+    import altair as alt
+
+    names = list(dict.fromkeys(name for _, name, _ in series))[:MOST_LINES]
+    rows = [{"at": at * 1000, "name": name, "value": value} for at, name, value in series if name in names]
+    chart = alt.Chart(alt.InlineData(values=rows)).mark_line(point=True, interpolate="step-after")
+    chart = chart.encode(
+        x=alt.X("at:T", title=None, scale=alt.Scale(type="utc")),
+        y=alt.Y("value:Q", title=title, scale=alt.Scale(type=scale, domainMin=0)),
+        color=alt.Color("name:N", title=None, legend=alt.Legend(orient="bottom", columns=3)),
+    )
+    return png(chart.properties(width=480, height=200))

@@ -1,7 +1,8 @@
 """Reading a queue anew: a new data set beside the old one, swapped in by one commit.
 
-Promises that readers see the old rows or the new ones, that pulls may go on meanwhile without loss, and that
-a replacement smaller than what it replaces is refused unless the grants changed or the caller says so. Leaves
+Promises that readers see the old rows or the new ones, that pulls may go on meanwhile without loss, that a
+table derived from the queue which lost a file is emptied of it, to be filled by the next run, and that a
+replacement smaller than what it replaces is refused unless the grants changed or the caller says so. Leaves
 out another store: that is another lake.
 """
 
@@ -12,8 +13,9 @@ import polars as pl
 import pyarrow.dataset
 from deltalake import DeltaTable
 
-from assets.lake import Lake, count_rows, view_of
+from assets.lake import TABLES, Lake, count_rows, view_of
 from assets.pull import Progress, pull
+from assets.upkeep import damaged
 from assets.views import LakeConflictError, LakeError, View
 from schemas import observations, quarantine
 from tessera.client import Client
@@ -72,6 +74,7 @@ def rebuild(
         except LakeConflictError:  # a pull committed meanwhile: read what it read, then try again
             continue
         _empty(beside, queue, view)
+        _mend(lake, queue)
         return result
     raise LakeConflictError(f"pulls of queue {queue} kept coming first; the lake is as it was, run it again")
 
@@ -104,6 +107,15 @@ def _replace_quarantine(lake: Lake, beside: Lake, queue: str, view: View) -> int
         table = lake.ensure("quarantine", quarantine.SCHEMA, view.store_id)
         lake.replace(table, queue, fresh, {queue: beside.cursor(queue)})
     return len(fresh)
+
+
+def _mend(lake: Lake, queue: str) -> None:
+    """Empty the queue's part of each derived table that lost a file; the next run fills it from the nouns."""
+    for name in TABLES:
+        table = None if name in ("observations", "quarantine") else lake.open(name)
+        if table is not None and any(broken == queue for broken, _ in damaged(table)):
+            nothing = pl.scan_delta(table).head(0).collect()
+            lake.replace(table, queue, nothing, {})
 
 
 def _stream(beside: Lake, queue: str) -> Any:

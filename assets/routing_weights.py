@@ -5,6 +5,7 @@ nothing. Leaves out how they come about, which is `learners.routing_weights`.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from assets import plots
@@ -14,7 +15,9 @@ from assets.markdown import figure, interval, table
 from assets.scope_runs import Stand
 from learners.routing_weights import LEARNER
 from schemas import routing_weights as schema
+from tessera.client import Client
 
+_VERSIONS = 30
 _TABLE_ARMS = 40
 _HEADS = ("category", "arm", "attempts", "accepted", "drawn", "mean", "95% interval", "score", "weight")
 
@@ -74,6 +77,27 @@ def _plot(stands: Stands) -> str:
     return "\n\n".join(plots.inline(picture, f"posteriors and weights, {title}") for picture, title in drawn)
 
 
+def _over_versions(client: Client, stands: Stands) -> str:
+    """Each arm's weight from version to version of the noun, the newest thirty."""
+    made = []
+    for stand in stands:
+        record = stand.standing
+        newest = int(record["version"])
+        series = []
+        for version in range(max(1, newest - _VERSIONS + 1), newest + 1):
+            one = client.get_record(record["store"], record["key"], version)
+            at = datetime.fromisoformat(one["created_at"]).timestamp()
+            for category in one["body"]["categories"]:
+                of = "all" if category["category"] is None else category["category"]
+                series += [(at, f"{of} · {arm['arm'] or 'none'}", arm["weight"]) for arm in category["arms"]]
+        title = _title(stand.body)
+        if series:
+            made.append(
+                plots.inline(plots.lines(series, "weight", "linear"), f"weights over versions, {title}")
+            )
+    return "\n\n".join(made) or "no arm has a weight yet"
+
+
 SHOWN = Shown(
     name="routing_weights",
     learner=LEARNER,
@@ -81,5 +105,6 @@ SHOWN = Shown(
     figures=_figures,
     table=_table,
     plot=_plot,
+    over_versions=_over_versions,
     keep=newest("routing_weights", schema.rows, schema.table(), schema.RoutingWeights),
 )

@@ -100,8 +100,18 @@ def read_input(file: Mapping[str, Any]) -> bytes:
     return data
 
 
-def compress(brief: Mapping[str, Any], method: str) -> Attempt:
-    """Do what `brief` asks by `method` and judge it; an input that is missing is a failure, not an error."""
+def compress(brief: Mapping[str, Any], method: str, advice: Mapping[str, Any] | None = None) -> Attempt:
+    """Do what `brief` asks by `method` and judge it; an input that is missing is a failure, not an error.
+
+    `advice` is what the choice of the method went by; the report cites it.
+    """
+    attempt = _tried(brief, method)
+    if advice is not None:
+        attempt.report["learning"]["advice"] = [dict(advice)]
+    return attempt
+
+
+def _tried(brief: Mapping[str, Any], method: str) -> Attempt:
     started = time.perf_counter()
     file = brief["file"]
     try:

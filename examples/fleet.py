@@ -1,4 +1,4 @@
-"""Starts the example fleet: worker processes that drain the queue, each with a key that may do nothing else.
+"""Starts the example fleet: worker processes that drain the queue, with a key for it and its learned nouns.
 
 It promises to end with its workers gone, and to say which one failed and where its words are.
 """
@@ -33,7 +33,7 @@ class Keys:
 def keys(admin: Client) -> Iterator[Keys]:
     """Three keys for this run alone: they expire within the hour and are revoked on the way out."""
     expires = (datetime.now(UTC) + timedelta(hours=KEY_HOURS)).isoformat(timespec="milliseconds")
-    grants = {"enqueuer": ["write"], "worker": ["work"], "reader": ["read"]}
+    grants = {"enqueuer": ["write"], "worker": ["work", "read"], "reader": ["read"]}
     made = {}
     try:
         for name, scopes in grants.items():

@@ -97,7 +97,6 @@ def _brief(sort: Sort, number: int, turn: int) -> dict[str, Any]:
     return {
         "template": f"fit-{task}",
         "title": f"Compress {path} to {budget:.1%} of its size",
-        "turn": turn,
         "file": {
             "root": root,
             "path": path,

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines import jobs
+from pipelines import jobs, sensors
 from pipelines.resources import BY_SETTINGS
 
 ASSET_MODULES = (
@@ -17,17 +17,22 @@ ASSET_MODULES = (
     "assets.fingerprints",
     "assets.learning",
     "assets.other_learners",
+    "assets.lag",
 )
 
 
-def definitions(resources: Mapping[str, Any] = BY_SETTINGS) -> dg.Definitions:
-    """The workspace over the given resources, by default those of the settings."""
+def definitions(
+    resources: Mapping[str, Any] = BY_SETTINGS, every_seconds: int = sensors.EVERY_SECONDS
+) -> dg.Definitions:
+    """The workspace over the given resources, by default those of the settings; its sensors' interval."""
     modules = [import_module(name) for name in ASSET_MODULES]
     return dg.Definitions(
         assets=dg.load_assets_from_modules(modules),
         asset_checks=dg.load_asset_checks_from_modules(modules),
         jobs=[jobs.workspace, jobs.pull],
-        resources=dict(resources),
+        sensors=sensors.of_workspace(every_seconds),
+        resources={**BY_SETTINGS, **resources},
+        executor=dg.in_process_executor,  # a run is one process: it holds its queue's turn from end to end
     )
 
 

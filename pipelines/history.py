@@ -13,7 +13,6 @@ import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
 
 from assets.partitions import queues
-from pipelines import processes
 from tessera.errors import TesseraError
 
 _OURS = ("tessera.", "assets.", "schemas.", "learners.", "dagster._core.definitions.events.Failure")
@@ -54,24 +53,22 @@ def add_queues(instance: dg.DagsterInstance, names: Sequence[str]) -> None:
     instance.add_dynamic_partitions(str(queues.name), [name for name in names if name not in known])
 
 
-def run(
-    job: dg.JobDefinition, instance: dg.DagsterInstance, queue: str, process: str | None = None
-) -> Outcome:
+def run(job: dg.JobDefinition, instance: dg.DagsterInstance, queue: str) -> Outcome:
     """One run of a job for a queue, in this process; an error of the run is an outcome, not raised.
 
-    ``process`` is the name that `pipelines.processes` knows this process by.
+    A signal that asks this process to end is a KeyboardInterrupt, whatever Dagster makes of it.
     """
     try:
         add_queues(instance, [queue])
         result = job.execute_in_process(
-            instance=instance,
-            partition_key=queue,
-            raise_on_error=False,
-            run_config=_QUIET,
-            tags=None if process is None else {processes.TAG: process},
+            instance=instance, partition_key=queue, raise_on_error=False, run_config=_QUIET
         )
     except dg.DagsterError as error:
         return Outcome(queue, job.name, error=sentence(error))
+    except dg.DagsterExecutionInterruptedError as interrupted:
+        raise KeyboardInterrupt from interrupted
+    if any(_interrupted(event) for event in result.all_events):
+        raise KeyboardInterrupt  # Dagster took it for a failure of the run, which is recorded
     outcome = Outcome(queue, job.name, run_id=result.run_id)
     for event in result.all_events:
         if event.is_step_materialization:
@@ -120,6 +117,14 @@ def sentence(error: BaseException) -> str:
     """An error in one line, without its class when the sentence is ours."""
     text = " ".join(str(error).split())
     return text if isinstance(error, TesseraError) else f"{type(error).__name__}: {text}"
+
+
+def _interrupted(event: dg.DagsterEvent) -> bool:
+    """Whether a run ended because its process was asked to."""
+    if event.event_type is not dg.DagsterEventType.RUN_FAILURE:
+        return False
+    reason = event.job_failure_data.failure_reason
+    return reason is not None and reason.value == "UNEXPECTED_TERMINATION"
 
 
 def _failures(events: Sequence[dg.DagsterEvent]) -> list[str]:

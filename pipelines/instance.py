@@ -3,6 +3,7 @@
 Promises to leave a `dagster.yaml` that is there alone. Leaves out what runs in it.
 """
 
+import fcntl
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,4 +47,7 @@ def instance(home: Path) -> "DagsterInstance":
     from dagster import DagsterInstance
 
     prepare(home)
-    return DagsterInstance.from_config(str(home))
+    # its tables are made when it is first opened; two that make them at once trip over each other
+    with (home / ".opening").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return DagsterInstance.from_config(str(home))

@@ -7,7 +7,7 @@ PULL = "pull"
 
 workspace = dg.define_asset_job(
     WORKSPACE,
-    selection=dg.AssetSelection.all(),
+    selection=dg.AssetSelection.all() - dg.AssetSelection.assets("lag"),
     description="Everything for one queue: pull, learn, check, publish.",
 )
 pull = dg.define_asset_job(

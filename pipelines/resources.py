@@ -1,27 +1,73 @@
 """What assets are given by key: the store's client and the lake, made from the settings when a run begins.
 
-Promises that loading the definitions needs neither a store nor a key. Leaves out the settings themselves.
+Promises that loading the definitions needs neither a store nor a key, and that whoever holds the lake for a
+queue's run holds it alone. Leaves out the settings themselves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
 from assets.lake import Lake
+from pipelines.turns import Told, Turns
 from tessera.client import Client
 from tessera.settings import Settings
+from tessera.transport import Backoff
+
+PARTITION = "dagster/partition"
 
 
 @dg.resource(description="The store at TESSERA_URL, by TESSERA_KEY or the home's admin key.")
-def store(_: dg.InitResourceContext) -> Client:
+def store(_: dg.InitResourceContext) -> Iterator[Client]:
     """A client by the settings."""
-    return Client()
+    with Client() as client:
+        yield client
 
 
-@dg.resource(description="The Delta tables under TESSERA_LAKE.")
-def lake(_: dg.InitResourceContext) -> Lake:
+@dg.resource(description="The same store for sensors: it gives up soon, since a tick is bounded in time.")
+def ticks(_: dg.InitResourceContext) -> Iterator[Client]:
+    """A client by the settings that is not patient."""
+    with Client(timeout=5.0, backoff=Backoff(tries=2)) as client:
+        yield client
+
+
+@dg.resource(
+    description="The Delta tables under TESSERA_LAKE; a run of a queue has its turn while it holds it."
+)
+def lake(context: dg.InitResourceContext) -> Iterator[Lake]:
     """The lake of the settings."""
-    return Lake(Settings.from_environment().lake)
+    settings = Settings.from_environment()
+    yield from in_turn(context, Lake(settings.lake), turns_of(settings), _log(context))
 
 
-BY_SETTINGS: Mapping[str, dg.ResourceDefinition] = {"store": store, "lake": lake}
+def lake_of(lake: Lake, turns: Turns, told: Told) -> dg.ResourceDefinition:
+    """A lake that is there already, taken in turn."""
+
+    @dg.resource
+    def held(context: dg.InitResourceContext) -> Iterator[Lake]:
+        yield from in_turn(context, lake, turns, told)
+
+    return held
+
+
+def in_turn(context: dg.InitResourceContext, lake: Lake, turns: Turns, told: Told | None) -> Iterator[Lake]:
+    """The lake, for as long as the run has the turn of its queue; outside a queue's run at once."""
+    run = context.run
+    queue = None if run is None else run.tags.get(PARTITION)
+    if run is None or queue is None:
+        yield lake
+        return
+    with turns.take(queue, run.run_id, told=told):
+        yield lake
+
+
+def turns_of(settings: Settings) -> Turns:
+    """The turns of the workspace of these settings."""
+    return Turns(settings.home / "turns")
+
+
+def _log(context: dg.InitResourceContext) -> Told | None:
+    return None if context.log is None else context.log.info
+
+
+BY_SETTINGS: Mapping[str, dg.ResourceDefinition] = {"store": store, "ticks": ticks, "lake": lake}

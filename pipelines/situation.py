@@ -1,6 +1,7 @@
-"""What `workspace status` shows: where the lake is, what waits in the store, what was last made or failed.
+"""What `workspace status` shows on one screen: what is behind, what failed, and what to do.
 
-Promises to read and never to write, and to show what it can when the store does not answer.
+Promises to read and never to write, and to show what it can when the store does not answer. Leaves out
+holding the lake against the store: that is `pipelines.doctor`.
 """
 
 from typing import Any
@@ -15,6 +16,8 @@ from tessera.client import Client
 from tessera.errors import TesseraError
 from tessera.settings import Settings
 
+MOST_TOLD = 12
+
 
 def read(settings: Settings, chosen: list[str] | None) -> dict[str, Any]:
     """The situation as a JSON object; `error` is null when the store answers and the lake is its."""
@@ -28,6 +31,8 @@ def read(settings: Settings, chosen: list[str] | None) -> dict[str, Any]:
         },
         "error": None,
         "queues": [],
+        "schedules": [],
+        "left_behind": [],
     }
     names = set(lake.queues())
     client, view = None, None
@@ -42,7 +47,10 @@ def read(settings: Settings, chosen: list[str] | None) -> dict[str, Any]:
     asked = list(dict.fromkeys(chosen)) if chosen else sorted(names)
     usable = client if found["error"] is None else None
     found["queues"] = [_queue(lake, usable, view, name) for name in asked]
-    _add_history(settings, found["queues"])
+    _add_history(settings, found)
+    if usable is not None:
+        _add_learning(usable, found)
+    found["todo"] = todo(found)
     if client is not None:
         client.close()
     return found
@@ -70,17 +78,79 @@ def _queue(lake: Lake, client: Client | None, view: View | None, name: str) -> d
     return entry
 
 
-def _add_history(settings: Settings, entries: list[dict[str, Any]]) -> None:
-    """Last materializations and failures, where there is a history at all."""
+def _add_learning(client: Client, found: dict[str, Any]) -> None:
+    """Where each config entry stands, and what the schedules' last ticks said."""
+    from pipelines import due, schedules
+
+    try:
+        for entry in found["queues"]:
+            entry["learners"] = [one.document() for one in due.of_queue(client, entry["queue"])]
+        for noun in schedules.nouns(client):
+            progress = schedules.progress(client, noun["key"])
+            body = {"done": None, "outstanding": [], "skips": []} if progress is None else progress["body"]
+            skip = body["skips"][-1] if body["skips"] else None
+            found["schedules"].append(
+                {
+                    "key": noun["key"],
+                    "version": noun["version"],
+                    "done": body["done"],
+                    "outstanding": len(body["outstanding"]),
+                    "last_skip": skip if skip and skip["version"] == noun["version"] else None,
+                }
+            )
+    except TesseraError as error:
+        found["error"] = str(error)
+
+
+def todo(found: dict[str, Any]) -> list[str]:
+    """What to do, a sentence each, the most urgent first; empty when all is done."""
+    said = [
+        f"run {run_id[:8]} was left behind by a killed process: `workspace run` ends it and goes on"
+        for run_id in found["left_behind"]
+    ]
+    behind = []
+    for entry in found["queues"]:
+        name, again = entry["queue"], f"`workspace run --queue {entry['queue']}`"
+        if entry["problem"] is not None:
+            said.append(f"{name}: {entry['problem']}")
+        elif entry["failure"] is not None:
+            said.append(f"{name}: its last run failed: {entry['failure']['error']}; {again} tries again")
+        for learner in entry["learners"]:
+            if learner["problem"] is not None:
+                said.append(f"{name}: {learner['spec']}: {learner['problem']}")
+            elif learner["reason"] is not None:
+                behind.append(f"{name}: {learner['spec']} is due ({learner['reason']}): {again}")
+        if entry["lag"] and not any(learner["reason"] for learner in entry["learners"]):
+            behind.append(f"{name}: {_lag(entry)} runs are not in the lake yet: {again}")
+        if entry["quarantined"]:
+            behind.append(
+                f"{name}: {entry['quarantined']} items are in quarantine: the lake's table says why"
+            )
+    said += [
+        f"schedule {schedule['key']}: {schedule['last_skip']['reason']}"
+        for schedule in found["schedules"]
+        if schedule["last_skip"] is not None
+    ]
+    return said + behind
+
+
+def _add_history(settings: Settings, found: dict[str, Any]) -> None:
+    """Last materializations, failures and runs left behind, where there is a history at all."""
+    entries = found["queues"]
     for entry in entries:
-        entry["materialized"], entry["failure"] = {}, None
+        entry["materialized"], entry["failure"], entry["learners"] = {}, None, []
     if not (settings.dagster_home / "dagster.yaml").exists() or not entries:
         return
-    from pipelines import history, instance
+    from pipelines import history, instance, resources, turns
     from pipelines.definitions import defs
 
-    assets = [key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()]
+    assets = [
+        key.to_user_string()
+        for key in defs.resolve_asset_graph().get_all_asset_keys()
+        if key.to_user_string() != "lag"
+    ]
     with instance.instance(settings.dagster_home) as dagster:
+        found["left_behind"] = turns.left_behind(dagster, resources.turns_of(settings))
         for entry in entries:
             entry["materialized"] = history.last_materializations(dagster, sorted(assets), entry["queue"])
             entry["failure"] = history.last_failure(dagster, entry["queue"])
@@ -95,10 +165,10 @@ def show(found: dict[str, Any], out: Console) -> None:
         out.print("no queue has runs yet: `workspace run` pulls and learns once there are some")
         return
     rows = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("queue", "rows", "cursor", "lag", "quarantine", "last made"):
-        rows.add_column(
-            column, justify="right" if column in ("rows", "cursor", "lag", "quarantine") else "left"
-        )
+    for column in ("queue", "rows", "cursor", "lag", "quarantine"):
+        rows.add_column(column, justify="left" if column == "queue" else "right")
+    for column in ("learners: new observations of their trigger", "last made"):
+        rows.add_column(column)
     for entry in found["queues"]:
         rows.add_row(
             escape(entry["queue"]),
@@ -106,16 +176,29 @@ def show(found: dict[str, Any], out: Console) -> None:
             entry["cursor"],
             _lag(entry),
             str(entry["quarantined"]),
+            escape("\n".join(map(_learner, entry["learners"])) or "none configured"),
             _made(entry["materialized"]),
         )
     out.print(rows)
-    for entry in found["queues"]:
-        for trouble in (entry["problem"], (entry["failure"] or {}).get("error")):
-            if trouble is not None:
-                out.print(
-                    f"[bold red]![/bold red] {escape(entry['queue'])}: {escape(trouble)}", soft_wrap=True
-                )
-                break
+    for schedule in found["schedules"]:
+        done = schedule["done"] or "not ticked yet"
+        out.print(f"schedule {escape(schedule['key'])}: up to {done}, {schedule['outstanding']} outstanding")
+    for sentence in found["todo"][:MOST_TOLD]:
+        out.print(f"[bold red]![/bold red] {escape(sentence)}", soft_wrap=True)
+    if len(found["todo"]) > MOST_TOLD:
+        out.print(f"and {len(found['todo']) - MOST_TOLD} more: `workspace status --json` has them all")
+    if not found["todo"] and found["error"] is None:
+        out.print("nothing to do")
+
+
+def _learner(entry: dict[str, Any]) -> str:
+    """One config entry in a few words."""
+    shadow = " (shadow)" if entry["mode"] == "shadow" else ""
+    if entry["problem"] is not None:
+        return f"{entry['spec']}{shadow}: cannot run"
+    if entry["trigger"] is None:
+        return f"{entry['spec']}{shadow}: {entry['reason'] or 'on demand'}"
+    return f"{entry['spec']}{shadow}: {entry['waiting']} of {entry['trigger']}"
 
 
 def _version(lake: dict[str, Any]) -> str:
@@ -129,5 +212,5 @@ def _lag(entry: dict[str, Any]) -> str:
 
 
 def _made(materialized: dict[str, Any]) -> str:
-    made = [f"{asset} {made['at'][:19]}Z" for asset, made in materialized.items() if made is not None]
-    return "\n".join(made) or "never"
+    made = [made["at"] for made in materialized.values() if made is not None]
+    return f"{len(made)} assets, {max(made)[:19]}Z" if made else "never"

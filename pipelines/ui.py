@@ -54,10 +54,10 @@ def serve(settings: Settings) -> int:
         "TESSERA_URL": settings.url,
     }
     console.print(f"starting Dagster beside the store at {settings.url} …")
-    from pipelines import processes  # it loads Dagster
+    from pipelines import resources, turns  # they load Dagster
 
     with instance.instance(home) as history:
-        processes.end_orphans(history, home)  # the queue would count them and hold others back
+        turns.end_left_behind(history, resources.turns_of(settings))
     child = attached.start(
         "pipelines.ui:dagster",
         "dev",

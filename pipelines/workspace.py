@@ -1,4 +1,4 @@
-"""The `workspace` command: run, pull, status, rebuild.
+"""The `workspace` command: run, pull, status, rebuild, compact, doctor.
 
 Promises one readable line a queue and one clear line a failure, the other queues going on; `--json` for
 programs; status 0 done, 1 failed, 2 wrong usage. Leaves out the work itself. Dagster is imported only by what
@@ -106,12 +106,59 @@ def rebuild(
         )
 
 
+@app.command()
+def compact(
+    keep_hours: Annotated[
+        float, typer.Option("--keep-hours", min=0, help="Keep the files of versions this young.")
+    ] = 168,
+    as_json: AsJson = False,
+) -> None:
+    """Merge the lake's small files, and remove those that no version of the last hours needs."""
+    from assets.lake import Lake
+    from assets.upkeep import upkeep
+
+    done = upkeep(Lake(Settings.from_environment().lake), keep_hours)
+    if as_json:
+        _print_json({"tables": [one.document() for one in done]})
+        return
+    for one in done:
+        out.print(
+            f"{one.table}: {one.files_before} files are {one.files} now, {one.removed} old ones removed"
+        )
+    if not done:
+        out.print("the lake is empty: nothing to do")
+
+
+@app.command()
+def doctor(queue: Queues = None, as_json: AsJson = False) -> None:
+    """Hold the lake, its cursors, the nouns and their pins against the store; change nothing."""
+    from pipelines import doctor as doctors
+
+    with Client() as client:
+        looked = doctors.examine(Settings.from_environment(), client, queue)
+    if as_json:
+        found = [finding.document() for finding in looked.findings]
+        _print_json({"ok": not found, "looked_at": looked.counts, "findings": found})
+    else:
+        counts = ", ".join(f"{number} {what}" for what, number in looked.counts.items())
+        out.print(f"looked at {counts or 'an empty lake'}", soft_wrap=True)
+        for finding in looked.findings:
+            out.print(
+                f"[bold red]![/bold red] {escape(finding.where)}: {escape(finding.problem)}", soft_wrap=True
+            )
+            out.print(f"  do: {escape(finding.remedy)}", soft_wrap=True)
+        if not looked.findings:
+            out.print("all is well")
+    if looked.findings:
+        raise typer.Exit(1)
+
+
 def _each(chosen: list[str] | None, as_json: bool, job_name: str) -> None:
     """The job for each queue, one after the other in this process; a failed one stops no other."""
     settings = Settings.from_environment()
     with Client() as client:
         names = _queues(client, chosen)
-        outcomes = _run_all(settings, client, names, job_name, as_json)
+        outcomes = run_all(settings, client, names, job_name, None if as_json else _tell)
     failed = [outcome for outcome in outcomes if outcome["error"] is not None]
     if as_json:
         _print_json({"ok": not failed, "queues": outcomes})
@@ -121,30 +168,36 @@ def _each(chosen: list[str] | None, as_json: bool, job_name: str) -> None:
         raise typer.Exit(1)
 
 
-def _run_all(
-    settings: Settings, client: Client, names: list[str], job_name: str, as_json: bool
+def run_all(
+    settings: Settings,
+    client: Client,
+    names: list[str],
+    job_name: str = "workspace",
+    tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
+    """Run a job for each queue in this process; `tell` is given each outcome, as a document, in turn."""
     if not names:
         return []
     from assets.lake import Lake
     from assets.pull import watcher
-    from pipelines import history, instance, processes
+    from pipelines import history, instance, resources, turns
     from pipelines.definitions import definitions
 
-    lake, home = Lake(settings.lake), settings.dagster_home
+    waits = resources.turns_of(settings)
+    lake = resources.lake_of(Lake(settings.lake), waits, lambda said: err.print(escape(said)))
     job = definitions({"store": client, "lake": lake}).resolve_job_def(job_name)
     outcomes = []
-    with instance.instance(home) as dagster, processes.alive(home) as process:
-        processes.end_orphans(dagster, home)
+    with instance.instance(settings.dagster_home) as dagster:
+        turns.end_left_behind(dagster, waits)
         history.add_queues(dagster, names)
         for name in names:
             with _progress(name) as progress:
                 token = watcher.set(progress)
-                outcome = history.run(job, dagster, name, process)
+                outcome = history.run(job, dagster, name)
                 watcher.reset(token)
             outcomes.append(outcome.document())
-            if not as_json:
-                _tell(outcome.document())
+            if tell is not None:
+                tell(outcome.document())
     return outcomes
 
 

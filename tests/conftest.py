@@ -10,6 +10,7 @@ import pytest
 from tessera.client import Client
 from tessera.server.serve import Running
 from tessera.store import clock
+from tests.postgres import Postgres, Unusable
 
 
 class MovedClock:
@@ -85,12 +86,38 @@ class StoreServer:
             close()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked ``both_databases`` run on SQLite and on PostgreSQL."""
+    if "database_url" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_databases"):
+        metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server for the session, started when first asked for."""
+    try:
+        server = Postgres()
+    except Unusable as why:
+        pytest.skip(str(why))
+    with server:
+        yield server
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[StoreServer]:
+def database_url(request: pytest.FixtureRequest) -> str | None:
+    """None for the SQLite file in the home; an empty PostgreSQL database of the test's own."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return None
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.new_database()
+
+
+@pytest.fixture
+def store(tmp_path: Path, database_url: str | None) -> Iterator[StoreServer]:
     """A store of its own for the test, stopped at its end."""
     moved = MovedClock()
     home = tmp_path / "home"
-    with Running(home, clock=moved, grace_seconds=1.0) as running:
+    with Running(home, database_url=database_url, clock=moved, grace_seconds=1.0) as running:
         running.start()
         server = StoreServer(running, home, moved)
         yield server

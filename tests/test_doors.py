@@ -23,7 +23,9 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", *arguments], cwd=folder, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("target", ["install", "run", "test", "check", "ui", "notebook", "bench"])
+@pytest.mark.parametrize(
+    "target", ["install", "run", "test", "check", "ui", "notebook", "notebook-html", "bench"]
+)
 def test_an_older_python_is_refused_by_name_before_anything_is_made(checkout: Path, target: str) -> None:
     old = checkout / "python3.9"
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.2"\nexit 1\n')

@@ -35,7 +35,7 @@ from tessera.server.requests import Call, Request
 from tessera.server.routes import MethodNotAllowed, Routes
 from tessera.server.sending import Receive, Scope, Send, send_answer
 from tessera.store import keys, permission
-from tessera.store.database import Busy, Session, Stale
+from tessera.store.database import Busy, Session, Stale, settled
 from tessera.store.opening import Store
 
 log = logging.getLogger("tessera.server")
@@ -79,7 +79,7 @@ class App:
         self._document = answers.encode(openapi.document(CALLS))
         self._mcp = McpDoor(self._for_tool, store.store_id)
         self._readers = Crew("reader", 4)
-        self._writers = Crew("writer", 2)  # one prepares while the other waits for the disk
+        self._writers = Crew("writer", store.database.writers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -156,8 +156,14 @@ class App:
         return await self._mcp.answer(scope, body)
 
     def _authenticate(self, headers: RawHeaders, told: Told) -> None:
-        with self._store.database.read() as session:
-            told.key_id = _caller(session, None, headers).key_id
+        told.key_id = self._asking(None, headers).key_id
+
+    def _asking(self, needed: str | None, headers: RawHeaders) -> permission.Caller:
+        def ask() -> permission.Caller:
+            with self._store.database.read() as session:
+                return _caller(session, needed, headers)
+
+        return settled(ask)
 
     async def _for_tool(
         self, call: Call, names: tuple[str, ...], headers: RawHeaders, query_string: bytes, body: bytes
@@ -184,7 +190,7 @@ class App:
         told: Told,
     ) -> Answer:
         arguments = (call, names, headers, query_string, body, told)
-        if call.brief and len(body) <= _PROMPT:
+        if call.brief and len(body) <= _PROMPT and self._store.database.prompt:
             # Done here: another thread would cost more than the work. Given away when it would have to wait.
             with contextlib.suppress(Busy):
                 return self._perform(*arguments, wait=False)
@@ -231,8 +237,7 @@ class App:
     def _refusal(self, needed: str | None, headers: RawHeaders) -> Problem | None:
         """Why the key may not make the call, None when it may."""
         try:
-            with self._store.database.read() as session:
-                _caller(session, needed, headers)
+            self._asking(needed, headers)
         except Problem as problem:
             return problem
         return None
@@ -248,23 +253,30 @@ class App:
         wait: bool = True,
     ) -> Answer:
         """Everything that needs the database; Busy when it would have to wait for another and is not to."""
+        database = self._store.database
+
+        def admit(session: Session) -> Request:
+            return self._admit(session, call, names, headers, query_string, body, told)
+
+        def read() -> Answer:
+            with database.read() as session:
+                return call.handler(session, admit(session))
+
+        def judge() -> Request:
+            with database.read() as session:
+                return admit(session)
+
+        def write(request: Request | None) -> tuple[Request, Answer, int]:
+            with database.write(wait=wait, snapshot=call.snapshot) as session:
+                request = request or admit(session)
+                return request, call.handler(session, request), session.rows_written
+
         try:
-            database = self._store.database
             if not call.writes:
-                with database.read() as session:
-                    return call.handler(
-                        session, self._admit(session, call, names, headers, query_string, body, told)
-                    )
-            request = None
-            if len(body) > _PROMPT:
-                # Judging a large body takes long: not while others wait for their turn to write.
-                with database.read() as session:
-                    request = self._admit(session, call, names, headers, query_string, body, told)
-            with database.write(wait=wait) as session:
-                before = database.rows_changed
-                request = request or self._admit(session, call, names, headers, query_string, body, told)
-                answer = call.handler(session, request)
-                rows = database.rows_changed - before
+                return settled(read)
+            # Judging a large body takes long: once, and not while others wait for their turn to write.
+            judged = settled(judge) if len(body) > _PROMPT else None
+            request, answer, rows = settled(lambda: write(judged))
         except Stale:
             return answers.of_problem(Unavailable("what the request changes moved meanwhile; try again"))
         except Problem as problem:

@@ -168,6 +168,7 @@ CALLS: tuple[Call, ...] = (
         body=bodies.RECORDS,
         writes=True,
         bulk=True,
+        snapshot=True,
         answers={201: "Written"},
     ),
     Call(

@@ -92,4 +92,5 @@ class _Sizes(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         size, log = self._database.sizes()
         yield GaugeMetricFamily("tessera_database_bytes", "Size of the database.", value=size)
-        yield GaugeMetricFamily("tessera_database_log_bytes", "Size of its write-ahead log.", value=log)
+        if log is not None:
+            yield GaugeMetricFamily("tessera_database_log_bytes", "Size of its write-ahead log.", value=log)

@@ -35,7 +35,8 @@ class Call:
     """One route. ``scope`` None takes any key, ``body`` None no body; ``brief`` calls take no long time.
 
     ``returns`` names the shape of a success in ``responses``, "" for text; ``etag`` says that it carries one.
-    ``done`` counts a call that wrote something, given its body.
+    ``done`` counts a call that wrote something, given its body. A write asks for a ``snapshot`` when all its
+    reads must be of one moment.
     """
 
     method: str
@@ -48,6 +49,7 @@ class Call:
     writes: bool = False
     bulk: bool = False
     brief: bool = False
+    snapshot: bool = False
     body_optional: bool = False
     returns: str = ""
     etag: bool = False

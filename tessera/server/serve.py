@@ -71,13 +71,9 @@ class Running:
         clock: Clock = now,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
-        if database_url is not None:
-            raise SettingsError(
-                "TESSERA_DATABASE_URL is not supported yet: unset it to use the embedded SQLite file"
-            )
         self._socket = _listen(host, port)
         try:
-            self.store: Store = open_store(home, clock=clock)
+            self.store: Store = open_store(home, database_url, clock=clock)
         except BaseException:
             self._socket.close()
             raise

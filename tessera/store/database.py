@@ -1,248 +1,128 @@
-"""The store's SQLite file: one writer at a time, short readers, every commit on disk before it is answered.
+"""What the store asks of a database: transactions as blocks, and statements inside them.
 
-Promises: WAL with ``synchronous=FULL``; a write is one ``BEGIN IMMEDIATE`` transaction, waits for its
-turn within the busy timeout and is rolled back whole on any error; a read is one short transaction over
-one snapshot. A change that does not hit exactly the row it expects raises. Leaves out what is written:
-the nouns' modules know.
+Promises, of every database: a write is one transaction, whole or not at all, on disk before its block ends;
+a read is one short transaction over one snapshot; a change that does not hit exactly the row it expects
+raises; what the database refuses for now is Unavailable (503), never an error of its driver. Leaves out how:
+``sqlite`` and ``postgresql`` say so.
 """
 
-import sqlite3
-import threading
+import random
 import time
-from pathlib import Path
-from typing import Any, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 from tessera.errors import TesseraError, Unavailable
-from tessera.store import clock
-from tessera.store.statements import SQLITE, Statement
+from tessera.store.statements import Statement
+
+T = TypeVar("T")
 
 BUSY_SECONDS = 10.0
-"""How long a write waits for another before it gives up with 503."""
+"""How long a write waits for others, or is tried again, before it gives up with 503."""
+_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 class Stale(TesseraError):  # noqa: N818 - it says what the row is
     """A change met another version, state or fence than it named; nothing of its transaction is kept."""
 
 
+class Again(Stale):
+    """Another transaction came between, or the connection broke before the commit was asked for: nothing is
+    kept, and the same work may go well when it is done anew.
+    """
+
+
 class Busy(TesseraError):  # noqa: N818 - it says what the store is
     """Another writes at the moment, and the caller would not wait."""
 
 
-class Session:
+class Session(ABC):
     """One transaction: runs statements, and knows the time at which it began (``now``, milliseconds)."""
 
-    __slots__ = ("_connection", "_dialect", "now")
+    __slots__ = ("now",)
 
-    def __init__(self, connection: sqlite3.Connection, now: int) -> None:
-        self._connection = connection
-        self._dialect = SQLITE
+    def __init__(self, now: int) -> None:
         self.now = now
 
+    @property
+    @abstractmethod
+    def rows_written(self) -> int:
+        """Table rows inserted, changed or deleted so far."""
+
+    @abstractmethod
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        return self._execute(statement, values).fetchall()
 
+    @abstractmethod
     def row(self, statement: Statement, **values: Any) -> tuple[Any, ...] | None:
         """The first row of a query, None when there is none."""
-        return cast("tuple[Any, ...] | None", self._execute(statement, values).fetchone())
 
+    @abstractmethod
+    def row_of_each(self, statement: Statement, values: list[dict[str, Any]]) -> list[tuple[Any, ...] | None]:
+        """The first row of a query for each set of values, in their order."""
+
+    @abstractmethod
     def change(self, statement: Statement, **values: Any) -> None:
         """A write that must hit exactly one row; raises Stale otherwise."""
-        changed = self._execute(statement, values).rowcount
-        if changed != 1:
-            raise Stale(f"expected to change one row, changed {changed}")
 
+    @abstractmethod
     def insert(self, statement: Statement, **values: Any) -> int:
         """Insert one row; its number where the database gives it."""
-        return self._execute(statement, values).lastrowid or 0
 
+    @abstractmethod
     def insert_all(self, statement: Statement, rows: list[dict[str, Any]]) -> None:
         """Insert rows of one table."""
-        text, constants = statement.on(self._dialect)
-        self._connection.executemany(text, [{**constants, **row} for row in rows] if constants else rows)
-
-    def _execute(self, statement: Statement, values: dict[str, Any]) -> sqlite3.Cursor:
-        text, constants = statement.on(self._dialect)
-        return self._connection.execute(text, {**constants, **values} if constants else values)
 
 
-class Database:
-    """An open SQLite file with the schema in place. ``close`` it when done."""
+class Database(ABC):
+    """An open database with the schema in place. ``close`` it when done."""
 
-    def __init__(self, path: Path, *, clock: clock.Clock = clock.now) -> None:
-        self._path = path
-        self._clock = clock
-        self._turn = threading.Lock()
-        self._local = threading.local()
-        self._open: list[sqlite3.Connection] = []
-        self._opening = threading.Lock()
-        self._writer = self._connect()
-        # The last one: from here on the writer's waiting is done in take_turn, where it can be left out.
-        for pragma in (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "journal_size_limit=67108864",
-            "busy_timeout=0",
-        ):
-            self._writer.execute(f"PRAGMA {pragma}").fetchall()
+    prompt: bool
+    """Whether a short transaction that need not wait takes less time than giving it to another thread."""
+    writers: int
+    """How many threads that write are of use."""
 
-    @property
-    def path(self) -> Path:
-        """The database file."""
-        return self._path
-
-    @property
-    def rows_changed(self) -> int:
-        """Table rows inserted, changed or deleted since the file was opened, as SQLite counts."""
-        return self._writer.total_changes
-
-    def sizes(self) -> tuple[int, int]:
-        """Bytes of the file, and of its write-ahead log."""
-        log = self._path.with_name(self._path.name + "-wal")
-        return self._path.stat().st_size, log.stat().st_size if log.exists() else 0
-
-    def write(self, *, wait: bool = True) -> "Write":
+    @abstractmethod
+    def write(self, *, wait: bool = True, snapshot: bool = False) -> AbstractContextManager[Session]:
         """One transaction that may write; committed when the block ends, rolled back when it raises.
 
-        Unavailable when its turn does not come within BUSY_SECONDS; Busy at once without ``wait``.
+        Unavailable when its turn does not come within BUSY_SECONDS; Busy at once without ``wait``. With
+        ``snapshot`` all its reads are of one moment. Whoever writes beside others runs it by ``settled``.
         """
-        return Write(self, wait)
 
-    def read(self) -> "Read":
+    @abstractmethod
+    def read(self) -> AbstractContextManager[Session]:
         """One short transaction over one snapshot; never held while an answer is on its way."""
-        return Read(self)
 
-    def now(self) -> int:
-        """The store's time, milliseconds."""
-        return self._clock()
-
-    def take_turn(self, wait: bool) -> sqlite3.Connection:
-        """The writer, in a transaction, once nobody else writes: in this process or in another."""
-        if not self._turn.acquire(timeout=BUSY_SECONDS if wait else 0):
-            raise Unavailable(_BUSY, extra={"retry_after": 1}) if wait else Busy
-        try:
-            deadline = time.monotonic() + BUSY_SECONDS
-            while True:
-                try:
-                    self._writer.execute("BEGIN IMMEDIATE")
-                except sqlite3.OperationalError as error:
-                    if not wait and _is_busy(error):
-                        raise Busy from None
-                    if not _is_busy(error) or time.monotonic() > deadline:
-                        _translate(error)
-                        raise
-                    time.sleep(_RETRY_SECONDS)
-                else:
-                    return self._writer
-        except BaseException:
-            self._turn.release()
-            raise
-
-    def end_turn(self) -> None:
-        """Let the next one write."""
-        self._turn.release()
-
-    def reader(self) -> sqlite3.Connection:
-        """This thread's connection for reads."""
-        connection: sqlite3.Connection | None = getattr(self._local, "reader", None)
-        if connection is None:
-            connection = self._connect()
-            connection.execute("PRAGMA query_only=1")
-            self._local.reader = connection
-        return connection
-
+    @abstractmethod
     def close(self) -> None:
-        """Close every connection; the last one folds the log back into the file."""
-        with self._opening:
-            for connection in reversed(self._open):
-                connection.close()
-            self._open.clear()
+        """Close every connection."""
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=512,
-        )
-        connection.execute("PRAGMA cache_size=-32768")
-        with self._opening:
-            self._open.append(connection)
-        return connection
+    @abstractmethod
+    def sizes(self) -> tuple[int, int | None]:
+        """Bytes of the tables and indexes, and of the write-ahead log where it belongs to the store alone."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where the database is, without secrets."""
 
 
-class Write:
-    """A writing transaction as a block."""
+def settled(work: Callable[[], T]) -> T:
+    """The result of ``work``, which is one transaction, done anew as long as others come between.
 
-    __slots__ = ("_connection", "_database", "_wait")
-
-    def __init__(self, database: Database, wait: bool) -> None:
-        self._database = database
-        self._wait = wait
-
-    def __enter__(self) -> Session:
-        self._connection = self._database.take_turn(self._wait)
-        return Session(self._connection, self._database.now())
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        connection = self._connection
+    Unavailable when they still do after BUSY_SECONDS.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    pause = _PAUSE
+    while True:
         try:
-            if error is None:
-                connection.execute("COMMIT")
-            else:
-                _translate(error)
-        except sqlite3.OperationalError as refused:
-            _translate(refused)
-            raise
-        finally:
-            try:
-                if connection.in_transaction:  # SQLite ends it by itself on some errors of the disk
-                    connection.execute("ROLLBACK")
-            finally:
-                self._database.end_turn()
-
-
-class Read:
-    """A reading transaction as a block."""
-
-    __slots__ = ("_connection", "_database")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> Session:
-        try:
-            self._connection = self._database.reader()
-            self._connection.execute("BEGIN")
-        except sqlite3.OperationalError as error:
-            _translate(error)
-            raise
-        return Session(self._connection, self._database.now())
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-        _translate(error)
-
-
-_BUSY = "the store is busy writing; try again"
-_RETRY_SECONDS = 0.002
-
-
-def _name(error: sqlite3.OperationalError) -> str:
-    return getattr(error, "sqlite_errorname", "") or ""
-
-
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return _name(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
-
-
-def _translate(error: BaseException | None) -> None:
-    """Raise 503 for what the machine refuses for now, a lock or a full disk; leave anything else."""
-    if not isinstance(error, sqlite3.OperationalError):
-        return
-    if _is_busy(error):
-        raise Unavailable(_BUSY, extra={"retry_after": 1}) from error
-    if _name(error).startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
-        raise Unavailable("the store cannot write its file at the moment; try again later") from error
+            return work()
+        except Again as met:
+            if time.monotonic() + pause > deadline:
+                raise Unavailable(
+                    "others keep changing what the request changes; try again", extra={"retry_after": 1}
+                ) from met
+        time.sleep(random.uniform(0.0, pause))  # noqa: S311 - so that two who met do not meet again
+        pause = min(2 * pause, _LONGEST_PAUSE)

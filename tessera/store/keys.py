@@ -23,6 +23,10 @@ _GRANT = (keys.c.id, keys.c.name, keys.c.scopes, keys.c.queues, keys.c.kinds, ke
 _TIMES = (keys.c.created_at, keys.c.expires_at, keys.c.revoked_at)
 _BY_SECRET = Statement(select(*_GRANT, *_TIMES).where(keys.c.secret_sha256 == bindparam("secret_sha256")))
 _BY_ID = Statement(select(*_GRANT, *_TIMES).where(keys.c.id == bindparam("id")))
+# The key stays as it is until the transaction that relies on it ends, where others write meanwhile.
+_BY_ID_TO_RELY_ON = Statement(
+    select(*_GRANT, *_TIMES).where(keys.c.id == bindparam("id")).with_for_update(read=True)
+)
 _AFTER = Statement(
     select(*_GRANT, *_TIMES)
     .where(keys.c.id > bindparam("after"))
@@ -72,7 +76,7 @@ def authenticate(session: Session, secret: str) -> Caller:
 
 def find_usable(session: Session, key_id: str) -> Caller | None:
     """The key of an id, None when it is unknown, revoked or expired."""
-    row = session.row(_BY_ID, id=key_id)
+    row = session.row(_BY_ID_TO_RELY_ON, id=key_id)
     return _caller(row) if row is not None and _usable(row, session.now) else None
 
 

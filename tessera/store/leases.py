@@ -112,7 +112,7 @@ def held(session: Session, caller: Caller, task_id: str, fence: int) -> Task:
     NotFound unless the caller made the claim of the fence; Conflict once the fence has moved or its lease
     is over for good.
     """
-    task = tasks.find(session, task_id)
+    task = tasks.find(session, task_id, to_change=True)
     if task is None or fence > task.fence:
         raise NotFound(tasks.ABSENT)
     if fence < task.fence:
@@ -136,7 +136,7 @@ def _kinds(caller: Caller, request: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _named(session: Session, caller: Caller, request: dict[str, Any]) -> Task | None:
-    task = tasks.find(session, request["task_id"])
+    task = tasks.find(session, request["task_id"], to_change=True)
     if task is None or task.queue != request["queue"] or not _open(task, session.now):
         return None
     if "kinds" in request and task.kind not in request["kinds"]:
@@ -150,8 +150,28 @@ def _open(task: Task, now: int) -> bool:
 
 
 def _offers(session: Session, caller: Caller, queue: str, kinds: tuple[str, ...] | None) -> Iterator[Task]:
-    """Tasks that may be claimed, best first: ready and lapsed ones, everyone's and the caller's own."""
+    """Tasks that may be claimed, best first: ready and lapsed ones, everyone's and the caller's own.
+
+    Where others claim meanwhile, those that another has in hand are passed over. "There is none" is said only
+    after a look that passed none over, since one that was enqueued behind them may have been missed.
+    """
     reader = pins.PinReader(session)
+    patient = False
+    while True:
+        passed_over = False
+        for number in _candidates(session, caller, queue, kinds):
+            task = tasks.take(session, number, wait=patient)
+            if task is None or not _open(task, session.now):
+                passed_over = True
+            elif may_be_offered(caller, task.kind, task.audience, reader.facts(task.pins), by_id=False):
+                yield task
+        if not passed_over:
+            return
+        patient = True
+
+
+def _candidates(session: Session, caller: Caller, queue: str, kinds: tuple[str, ...] | None) -> Iterator[int]:
+    """Numbers of tasks that look open, in the order of offering."""
     count = None if kinds is None else len(kinds)
     values: dict[str, Any] = {f"kind_{n}": kind for n, kind in enumerate(kinds or ())}
     place = (-1_000, 0)  # before any rank and number
@@ -162,11 +182,7 @@ def _offers(session: Session, caller: Caller, queue: str, kinds: tuple[str, ...]
             found += session.rows(_query(count, lapsed=False), **values)
             found += session.rows(_query(count, lapsed=True), moment=session.now, **values)
         for place in sorted(found)[:_BATCH]:
-            task = tasks.load(session, place[1])
-            if task is not None and may_be_offered(
-                caller, task.kind, task.audience, reader.facts(task.pins), by_id=False
-            ):
-                yield task
+            yield place[1]
         if len(found) < _BATCH:
             return
 

@@ -5,6 +5,7 @@ A database that a newer version wrote is refused, since its rows may mean what t
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import NullPool
@@ -45,6 +46,31 @@ def sqlite_engine(path: Path) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def postgresql_engine(conninfo: str) -> Engine:
+    """The same for PostgreSQL. Servers that start at once take their turns."""
+
+    def connect() -> Any:
+        import psycopg
+
+        connection = psycopg.connect(conninfo)
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            connection.close()
+            raise SettingsError(f"the database must have the encoding UTF8, it has {encoding}")
+        return connection
+
+    engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
+
+    @event.listens_for(engine, "begin")
+    def take_turn(connection: Connection) -> None:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TURN})")
+
+    return engine
+
+
+_TURN = int.from_bytes(b"tessera", "big")
 
 
 def _revision(connection: Connection) -> str | None:

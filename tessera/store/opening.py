@@ -1,4 +1,4 @@
-"""Opens the store of a home folder: schema, identity, and the first admin key.
+"""Opens the store of a home folder, in its SQLite file or a PostgreSQL database: schema, identity, first key.
 
 Promises that a first start cut short at any point can be repeated: the admin secret is on disk before the
 database knows its hash, and a secret that is there already is taken, never replaced.
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import bindparam, select, text
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DBAPIError
 
-from tessera.errors import SettingsError
+from tessera.errors import SettingsError, Unavailable
 from tessera.store import clock, keys, migrate
-from tessera.store.database import Database, Session
+from tessera.store.database import Database, Session, settled
 from tessera.store.permission import Grant
 from tessera.store.schema import counters, meta
 from tessera.store.statements import Statement, insert_into
@@ -26,6 +26,8 @@ _ADD_META = insert_into(meta)
 _ADD_COUNTER = insert_into(counters)
 _ANY_KEY = Statement(text("SELECT 1 FROM keys LIMIT 1"))
 
+FILE = "tessera.db"
+"""The SQLite file in the home."""
 EXECUTIONS = "executions"
 """The counter that numbers executions."""
 
@@ -42,37 +44,72 @@ class Store:
     draw_secret: bytes = field(repr=False)
 
 
-def open_store(home: Path, *, clock: clock.Clock = clock.now) -> Store:
-    """Open the store in ``home``, making what is missing.
+def open_store(home: Path, database_url: str | None = None, *, clock: clock.Clock = clock.now) -> Store:
+    """Open the store in ``home``, or in the database of a URL, making what is missing.
 
-    Raises SettingsError when the folder cannot be used or the database is a newer version's.
+    Several servers may open one store at once. Raises SettingsError when the folder or the database cannot be
+    used or the database is a newer version's.
     """
-    path = home / "tessera.db"
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _private_file(path)
+        if database_url is None:
+            _private_file(home / FILE)
     except OSError as error:
         raise SettingsError(f"cannot use {home} as the store's home: {error.strerror}") from None
-    engine = migrate.sqlite_engine(path)
+    database = _sqlite(home / FILE, clock) if database_url is None else _postgresql(database_url, clock)
     try:
-        migrate.upgrade(engine)
-    except DatabaseError as error:
-        raise SettingsError(f"cannot use {path} as the store's database: {error.orig}") from None
-    finally:
-        engine.dispose()
-    database = Database(path, clock=clock)
-    try:
-        with database.write() as session:
-            store_id = _identity(session)
-            draw_secret = _draw_secret(session)
-            made = None
-            if session.row(_ANY_KEY) is None:
-                made = home / "admin.key"
-                keys.add(session, _admin_grant(), _admin_secret(made))
+        store_id, draw_secret, made = settled(lambda: _begun(database, home))
     except BaseException:
         database.close()
         raise
     return Store(database, store_id, made, draw_secret)
+
+
+def _sqlite(path: Path, clock: clock.Clock) -> Database:
+    from tessera.store.sqlite import SqliteDatabase
+
+    engine = migrate.sqlite_engine(path)
+    try:
+        migrate.upgrade(engine)
+    except DBAPIError as error:
+        raise SettingsError(f"cannot use {path} as the store's database: {error.orig}") from None
+    finally:
+        engine.dispose()
+    return SqliteDatabase(path, clock=clock)
+
+
+def _postgresql(url: str, clock: clock.Clock) -> Database:
+    try:
+        from tessera.store import postgresql
+    except ImportError as error:
+        raise SettingsError(f"a PostgreSQL database needs psycopg, of the server extra: {error}") from None
+    conninfo = postgresql.conninfo(url)
+    engine = migrate.postgresql_engine(conninfo)
+    try:
+        migrate.upgrade(engine)
+        return postgresql.PostgresDatabase(url, clock=clock)
+    except (DBAPIError, Unavailable) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error.__cause__
+        said = postgresql.reason(cause or error)
+        raise SettingsError(f"cannot use the database at {postgresql.place(conninfo)}: {said}") from None
+    finally:
+        engine.dispose()
+
+
+def _begun(database: Database, home: Path) -> tuple[str, bytes, Path | None]:
+    """The identity, the draws' secret, and where a new admin secret is, if the store had no key.
+
+    The first to write the identity makes the rest: another who begins at once waits for its commit there, and
+    then finds all.
+    """
+    with database.write() as session:
+        store_id = _identity(session)
+        draw_secret = _draw_secret(session)
+        made = None
+        if session.row(_ANY_KEY) is None:
+            made = home / "admin.key"
+            keys.add(session, _admin_grant(), _admin_secret(made))
+    return store_id, draw_secret, made
 
 
 def _identity(session: Session) -> str:

@@ -126,9 +126,13 @@ def write(session: Session, caller: Caller, writes: list[dict[str, Any]], name: 
         if answer is not None:
             return answer
     replaced = _expect(session, caller, writes)
-    for write, body, sha256, old in zip(writes, bodies, digests, replaced, strict=True):
-        _add(session, caller, write, body, sha256)
-        _retag(session, write, [] if old is None else json.loads(old[9]))
+    rows = [
+        _row(session, caller, write, body, sha256)
+        for write, body, sha256 in zip(writes, bodies, digests, strict=True)
+    ]
+    # In one order, so that two batches of the same keys never wait for each other.
+    session.insert_all(_ADD, sorted(rows, key=lambda row: (row["store"], row["key"])))
+    _retag(session, writes, [[] if old is None else json.loads(old[9]) for old in replaced])
     answer = json.dumps(
         {
             "records": [
@@ -164,10 +168,10 @@ def _expect(session: Session, caller: Caller, writes: list[dict[str, Any]]) -> l
     """The newest version of each key as the batch expects it; Conflict naming each that is not."""
     if faults := repeated(writes):
         raise Invalid("a key stands twice in the batch", errors=faults)
-    found: list[tuple[Any, ...] | None] = []
+    names = [{"store": write["store"], "key": write["key"]} for write in writes]
+    found = session.row_of_each(_NEWEST, names)
     conflicts = []
-    for index, write in enumerate(writes):
-        row = newest(session, write["store"], write["key"])
+    for index, (write, row) in enumerate(zip(writes, found, strict=True)):
         current = 0 if row is None else row[7]
         allowed = may_write_next(caller, None if row is None else head_facts(row))
         if current != write["expected_version"] or not allowed:
@@ -180,7 +184,6 @@ def _expect(session: Session, caller: Caller, writes: list[dict[str, Any]]) -> l
                     "current_version": current,
                 }
             )
-        found.append(row)
     if conflicts:
         raise Conflict(
             f"{len(conflicts)} of {len(writes)} writes do not replace what they expect; nothing was written",
@@ -189,30 +192,31 @@ def _expect(session: Session, caller: Caller, writes: list[dict[str, Any]]) -> l
     return found
 
 
-def _add(session: Session, caller: Caller, write: dict[str, Any], body: bytes, sha256: str) -> None:
+def _row(session: Session, caller: Caller, write: dict[str, Any], body: bytes, sha256: str) -> dict[str, Any]:
     surface = write.get("surface") or {}
-    session.change(
-        _ADD,
-        store=write["store"],
-        key=write["key"],
-        version=write["expected_version"] + 1,
-        category=write["category"],
-        tags=json.dumps(write["tags"], ensure_ascii=False),
-        visibility=write["visibility"],
-        surface_queue=surface.get("queue"),
-        surface_kind=surface.get("kind"),
-        sha256=sha256,
-        created_at=session.now,
-        key_id=caller.key_id,
-        body=body,
-    )
+    return {
+        "store": write["store"],
+        "key": write["key"],
+        "version": write["expected_version"] + 1,
+        "category": write["category"],
+        "tags": json.dumps(write["tags"], ensure_ascii=False),
+        "visibility": write["visibility"],
+        "surface_queue": surface.get("queue"),
+        "surface_kind": surface.get("kind"),
+        "sha256": sha256,
+        "created_at": session.now,
+        "key_id": caller.key_id,
+        "body": body,
+    }
 
 
-def _retag(session: Session, write: dict[str, Any], old: list[str]) -> None:
-    """Make the tags of the newest version findable; those it shares with its predecessor cost nothing."""
-    for tag in old:
-        if tag not in write["tags"]:
-            session.change(_UNTAG, tag=tag, store=write["store"], key=write["key"])
-    for tag in write["tags"]:
-        if tag not in old:
-            session.change(_TAG, tag=tag, store=write["store"], key=write["key"])
+def _retag(session: Session, writes: list[dict[str, Any]], old: list[list[str]]) -> None:
+    """Make the tags of the newest versions findable; those shared with the predecessor cost nothing."""
+    new: list[dict[str, Any]] = []
+    for write, before in zip(writes, old, strict=True):
+        name = {"store": write["store"], "key": write["key"]}
+        for tag in before:
+            if tag not in write["tags"]:
+                session.change(_UNTAG, tag=tag, **name)
+        new += [{"tag": tag, **name} for tag in write["tags"] if tag not in before]
+    session.insert_all(_TAG, new)

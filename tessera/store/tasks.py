@@ -48,6 +48,12 @@ _COLUMNS = (
     tasks.c.lease_expires_at,
 )
 _BY_NUMBER = Statement(select(*_COLUMNS).where(tasks.c.number == bindparam("number")))
+# Where many write at once, what a transaction is about to change is its own from here on: it waits for
+# whoever has it, or passes it over. SQLite's writers take turns, and it knows no such words.
+_TO_CHANGE = Statement(select(*_COLUMNS).where(tasks.c.number == bindparam("number")).with_for_update())
+_TO_TAKE = Statement(
+    select(*_COLUMNS).where(tasks.c.number == bindparam("number")).with_for_update(skip_locked=True)
+)
 _ADD = insert_into(tasks, without=("number",))
 _ADD_BRIEF = insert_into(briefs)
 _BRIEF = Statement(select(briefs.c.brief).where(briefs.c.task == bindparam("task")))
@@ -110,18 +116,27 @@ class Task:
         }
 
 
-def find(session: Session, task_id: str) -> Task | None:
-    """The task of an id, whoever may see it."""
+def find(session: Session, task_id: str, *, to_change: bool = False) -> Task | None:
+    """The task of an id, whoever may see it; with ``to_change`` nobody else's until the transaction ends."""
     place = ids.parse("task", task_id)
     if place is None:
         return None
-    task = load(session, place[0])
+    row = session.row(_TO_CHANGE if to_change else _BY_NUMBER, number=place[0])
+    task = None if row is None else Task(*row)
     return task if task is not None and task.token == place[1] else None
 
 
 def load(session: Session, number: int) -> Task | None:
     """The task of a number."""
     row = session.row(_BY_NUMBER, number=number)
+    return None if row is None else Task(*row)
+
+
+def take(session: Session, number: int, *, wait: bool) -> Task | None:
+    """The task of a number, nobody else's until the transaction ends; None, unless to ``wait``, while it is
+    another's.
+    """
+    row = session.row(_TO_CHANGE if wait else _TO_TAKE, number=number)
     return None if row is None else Task(*row)
 
 
@@ -233,7 +248,7 @@ def get(session: Session, caller: Caller, task_id: str) -> dict[str, Any]:
 
 def cancel(session: Session, caller: Caller, task_id: str) -> dict[str, Any]:
     """Cancel a task that is not over; repeating it changes nothing. Conflict when it succeeded or failed."""
-    task = find(session, task_id)
+    task = find(session, task_id, to_change=True)
     if task is None or not may_cancel(caller, task.queue, task.kind, task.owner_key_id):
         raise NotFound(ABSENT)
     state = task.state_at(session.now)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tessera.store.database import Database
+from tessera.store.sqlite import SqliteDatabase
 
 Entries = dict[str, dict[tuple[Any, ...], tuple[Any, ...]]]
 
@@ -33,7 +33,7 @@ class WriteCost:
         return sum(self.by_tree.values())
 
 
-def measure(database: Database, act: Callable[[], object]) -> WriteCost:
+def measure(database: SqliteDatabase, act: Callable[[], object]) -> WriteCost:
     """What ``act`` writes. Raises RuntimeError when SQLite counts other table rows than the comparison."""
     before, changes = _entries(database.path), database.rows_changed
     act()

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from assets.fingerprints import fingerprinted, refresh
+from assets.fingerprints import fingerprinted, likenesses, refresh
 from assets.lake import Lake
 from assets.pull import pull
 from assets.rebuild import rebuild
@@ -136,3 +136,12 @@ def test_two_refreshes_of_a_queue_never_double_a_row(
 def test_an_empty_lake_and_no_rows_have_no_fingerprints(lake: Lake) -> None:
     assert refresh(lake, "packing").rows == 0
     assert Fingerprints.validate(fingerprinted(observations.frame([]))).height == 0
+
+
+def test_the_likeness_of_the_newest_runs_is_counted_by_pairs() -> None:
+    def signature(differing: int) -> bytes:
+        return b"".join((0 if place >= differing else 7).to_bytes(4, "big") for place in range(32))
+
+    pairs = likenesses(pl.Series([signature(0), signature(0), signature(16), signature(32)]))
+
+    assert pairs == [2, 0, 0, 0, 0, 3, 0, 0, 0, 1]

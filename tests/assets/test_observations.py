@@ -4,7 +4,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from assets.observations import markdown, observations
+from assets.observations import failures, markdown, observations
 from assets.partitions import scopes
 from tests.observation_items import observation
 
@@ -55,6 +55,18 @@ def test_a_pull_that_fails_materializes_nothing(lake, pages, client, history):
     result = materialize(client, lake, history)
     assert not result.success
     assert result.asset_materializations_for_node("observations") == []
+
+
+def test_why_runs_failed_is_counted_by_reason_and_drawn(lake, pages, client, history):
+    said = ["Timeout after 30s", "timeout after 7s", None, "disk full"]
+    pages.items = [
+        observation(place, server__result="failed", server__failure_text=text)
+        for place, text in enumerate(said, 1)
+    ]
+    [made] = materialize(client, lake, history).asset_materializations_for_node("observations")
+    assert failures(lake, "packing") == [("timeout after #s", 2), ("disk full", 1), ("no reason given", 1)]
+    assert made.metadata["failure_reasons"].value.startswith("![why runs failed](data:image/png;base64,")
+    assert made.metadata["files"].value == 1
 
 
 def test_a_table_for_metadata_is_bounded_and_unbreakable():

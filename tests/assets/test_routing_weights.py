@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import polars as pl
 import pytest
@@ -47,6 +48,8 @@ def test_it_publishes_weights_and_shows_posteriors_and_weights(worked: Workspace
     assert "| verb.summarize | fast | 30 | 25 | 0 | 0.812 |" in told["table"]
     assert "| verb.summarize | – | 1 | 0 |" in told["table"]
     assert base64.b64decode(told["plot"].split("base64,")[1].rstrip(")")).startswith(b"\x89PNG")
+    assert base64.b64decode(told["over_versions"].split("base64,")[1].rstrip(")")).startswith(b"\x89PNG")
+    assert told["noun"] == f"{worked.client.url}/v1/records/learn.outputs/{quote(record['key'])}?version=1"
     assert checks(result) == {check.name: True for check in LEARNER.checks}
 
 

@@ -24,7 +24,7 @@ def brief(
     path: str, *, size_budget: float = 0.5, length: int = 1 << 20, form: str = "bytes"
 ) -> dict[str, object]:
     file = {"root": "stdlib", "path": path, "offset": 0, "length": length, "form": form}
-    return {"file": file, "size_budget": size_budget, "turn": 0}
+    return {"file": file, "size_budget": size_budget}
 
 
 @pytest.mark.parametrize("method", sorted(work.METHODS))
@@ -129,6 +129,16 @@ def test_every_report_keeps_the_contract(folder: Path, path: str) -> None:
     assert report["model"] is None
     assert report["learning"]["path"] == {"shim": "python-stdlib", "method": "bz2-9"}
     assert report["learning"]["duration_seconds"] > 0
+
+
+def test_the_advice_that_the_method_was_chosen_by_is_cited(folder: Path) -> None:
+    (folder / "text").write_bytes(b"words and words\n" * 100)
+    advice = {"learner": "l", "strategy": "s", "version": 1, "store": "o", "key": "k", "record_version": 2}
+
+    report = work.compress(brief("text"), "bz2-9", advice).report
+
+    assert report["learning"]["advice"] == [advice]
+    assert faults(report) == []
 
 
 def test_the_time_budget_grows_with_the_input() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, "-m", "examples.main_job"]
+SMALL = ["--least", "1", "--judged", "20", "--tasks", "20"]
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def running_under(home: Path) -> list[str]:
 
 def run(environment: dict[str, str], *arguments: str) -> str:
     done = subprocess.run(
-        [*RUN, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+        [*RUN, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=290
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -55,14 +56,21 @@ def learned(output: str) -> list[list[str]]:
 def test_a_second_run_goes_on_where_the_first_one_stopped(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    first = run(environment, "--tasks", "40")
-    second = run(environment, "--tasks", "20")
+    first = run(environment, *SMALL)
+    second = run(environment, *SMALL)
 
-    assert sum(int(row[2]) for row in learned(first)) == 40
-    assert sum(int(row[2]) for row in learned(second)) == 60
-    assert "40 runs are there from before" in second
-    assert re.search(r"demo\.compress:category\+method\s+version 1\s", first)
-    assert re.search(r"demo\.compress:category\+method\s+version 2\s", second)
+    done = sum(int(row[2]) for row in learned(first))
+    assert sum(int(row[2]) for row in learned(second)) == done + 20
+    assert f"{done} runs are there from before" in second
+    assert re.search(r"demo\.compress:category\+method\s+version 3\s", first)
+    assert re.search(r"demo\.compress:category\+method\s+version 4\s", second)
+    for said in (first, second):
+        assert "methods drawn uniformly, as nothing stands" in said  # too few runs for a verdict that moves
+        assert "verdict: keep_baseline" in said
+        assert "That is a valid result" in said
+        assert re.search(r"this round, by uniform draws +20 ", said)
+        assert "What is recalled for the next task" in said
+        assert "Lessons that the figures earned" in said
     secret = (tmp_path / "home" / "admin.key").read_text().strip()
     assert secret not in first + second
     assert all(secret.encode() not in file.read_bytes() for file in (tmp_path / "home" / "logs").iterdir())
@@ -74,9 +82,7 @@ def test_a_second_run_goes_on_where_the_first_one_stopped(
 def test_a_run_that_is_stopped_leaves_no_process_and_the_next_one_goes_on(
     environment: dict[str, str], tmp_path: Path, number: signal.Signals
 ) -> None:
-    stopped = subprocess.Popen(
-        [*RUN, "--tasks", "400"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
-    )
+    stopped = subprocess.Popen([*RUN, *SMALL], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     worker = tmp_path / "home" / "logs" / "worker-1.log"
     deadline = time.monotonic() + 120
     while not worker.exists() and stopped.poll() is None and time.monotonic() < deadline:
@@ -88,7 +94,7 @@ def test_a_run_that_is_stopped_leaves_no_process_and_the_next_one_goes_on(
     assert stopped.returncode == 128 + number, said
     assert "nothing is left running" in said
     assert running_under(tmp_path) == []
-    assert learned(run(environment, "--tasks", "20"))
+    assert learned(run(environment, *SMALL))
 
 
 def test_a_folder_that_is_not_absolute_is_refused_in_one_line(environment: dict[str, str]) -> None:

@@ -1,4 +1,6 @@
-"""One server for the tests of this folder that only talk to it; each takes names and keys of its own."""
+"""One server, or one a database, for the tests of this folder that only talk to it; each takes names and keys
+of its own.
+"""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -7,6 +9,7 @@ import pytest
 
 from tests.faults.hand_clock import HandClock
 from tests.faults.server import Caller, Server
+from tests.postgres import Postgres
 
 _numbers = itertools.count(1)
 
@@ -18,9 +21,21 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> HandClock:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory, clock: HandClock) -> Iterator[Server]:
+def database_url(request: pytest.FixtureRequest) -> str | None:
+    """None for a SQLite file in the home; an empty PostgreSQL database, the same for the tests after it."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return None
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return postgres.new_database()
+
+
+@pytest.fixture(scope="session")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, clock: HandClock, database_url: str | None
+) -> Iterator[Server]:
     """A running server that no test of this folder may stop or starve."""
-    with Server(tmp_path_factory.mktemp("store") / "home", launcher=clock.launcher) as running:
+    home = tmp_path_factory.mktemp("store") / "home"
+    with Server(home, database_url=database_url, launcher=clock.launcher) as running:
         yield running
 
 

@@ -37,7 +37,7 @@ class Server:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = home.parent / f"{home.name}.log"
-        self._database_url = database_url
+        self.database_url = database_url
         self._launcher = launcher or ("-m", "tessera.cli")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -64,8 +64,8 @@ class Server:
         """Start the process, and by default wait until it answers."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TESSERA_")}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
-        if self._database_url:
-            environment["TESSERA_DATABASE_URL"] = self._database_url
+        if self.database_url:
+            environment["TESSERA_DATABASE_URL"] = self.database_url
         command = [
             sys.executable,
             *self._launcher,

@@ -3,11 +3,15 @@
 import sqlite3
 import threading
 import time
+from pathlib import Path
+
+import pytest
 
 from tests.faults.contention import contend
 from tests.faults.server import Server
 
 
+@pytest.mark.both_databases
 def test_histories_of_concurrent_cas_writers_have_a_serial_order(server: Server, name: str) -> None:
     run = contend(server, seconds=2.5, prefix=name, seed=1)
 
@@ -16,8 +20,10 @@ def test_histories_of_concurrent_cas_writers_have_a_serial_order(server: Server,
     assert min(counts["written"], counts["conflict"], counts["read"]) > 20, counts
 
 
-def test_two_servers_on_one_home_are_one_store(server: Server, name: str) -> None:
-    with Server(server.home) as second:
+@pytest.mark.both_databases
+def test_two_servers_on_one_database_are_one_store(server: Server, name: str, tmp_path: Path) -> None:
+    home = server.home if server.database_url is None else tmp_path / "home"
+    with Server(home, database_url=server.database_url) as second:
         run = contend(server, second, seconds=2.0, prefix=name, seed=3)
 
     assert run.faults() == []
@@ -44,6 +50,7 @@ def test_a_writer_waits_for_another_process_and_readers_do_not(server: Server, n
     assert claimed is not None
 
 
+@pytest.mark.both_databases
 def test_twenty_cas_writers_and_twenty_submitters_never_meet_an_error_but_conflict(
     server: Server, name: str
 ) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.faults.server import Caller, Server
 
+pytestmark = pytest.mark.both_databases
+
 
 def attempts(source: str, count: int) -> list[dict[str, object]]:
     return [

@@ -10,6 +10,8 @@ import pytest
 
 from tests.faults.server import Caller, Server, assert_problem
 
+pytestmark = pytest.mark.both_databases
+
 Call = Callable[[Caller, str, int, str], httpx.Response]
 
 

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.faults.kills import rounds
 from tests.faults.server import Server, until
 
@@ -21,8 +23,12 @@ def test_a_first_start_that_is_killed_can_be_repeated(tmp_path: Path) -> None:
         assert len(admin.get("/v1/keys").json()["items"]) == 1
 
 
-def test_a_killed_store_lost_nothing_and_doubled_nothing(tmp_path: Path) -> None:
-    with Server(tmp_path / "home") as server:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_killed_store_lost_nothing_and_doubled_nothing(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = None if kind == "sqlite" else request.getfixturevalue("postgres").new_database()
+    with Server(tmp_path / "home", database_url=url) as server:
         found = rounds(server, seconds=0, kills_a_round=3, seed=20_260_101)
     print(found.summary())
     assert found.sentences == []

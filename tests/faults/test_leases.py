@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.faults.hand_clock import HandClock
 from tests.faults.server import Caller, Server, assert_problem
+
+pytestmark = pytest.mark.both_databases
 
 
 def test_a_heartbeat_that_comes_after_a_takeover_is_refused_and_disturbs_nobody(

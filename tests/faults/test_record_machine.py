@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -15,6 +16,8 @@ from hypothesis.stateful import (
 from tessera import canonical
 from tests.faults.record_model import Reader, Records, Version
 from tests.faults.server import Caller, Server, assert_problem
+
+pytestmark = pytest.mark.both_databases
 
 READERS = {
     "admin": Reader("admin"),

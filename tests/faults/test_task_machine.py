@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -17,6 +18,8 @@ from hypothesis.stateful import (
 from tests.faults.hand_clock import HandClock
 from tests.faults.server import Caller, Server, assert_problem
 from tests.faults.task_model import Task, Tasks
+
+pytestmark = pytest.mark.both_databases
 
 KEYS = st.sampled_from(["ann", "ben", "admin"])
 HOLDER_OR_ANOTHER = st.sampled_from([None, None, "ann", "ben", "admin"])

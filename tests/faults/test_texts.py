@@ -4,6 +4,8 @@ import pytest
 
 from tests.faults.server import Caller
 
+pytestmark = pytest.mark.both_databases
+
 TEXTS = {
     "NUL": "a\0b",
     "controls": "\x01\x1b\x7f\x85\u2028",

@@ -78,7 +78,9 @@ def test_a_learner_that_is_not_what_its_name_says_is_refused(package: Callable[.
 
 
 def test_an_unknown_learner_is_refused_with_those_there_are() -> None:
-    with pytest.raises(registry.UnknownLearner, match=f"no learner 'a:b:v1' is installed; there are: {NAME}"):
+    with pytest.raises(
+        registry.UnknownLearner, match=f"no learner 'a:b:v1' is installed; there are: .*{NAME}"
+    ):
         registry.load("a:b:v1")
 
 

@@ -3,7 +3,11 @@
 import threading
 from typing import Any
 
+import pytest
+
 from tests.server.calls import claim, claimed, done, enqueue, observations, submit, write
+
+pytestmark = pytest.mark.both_databases
 
 BODY = {"queue": "q", "kind": "k", "brief": {"a": 1, "b": [1.0]}, "idempotency_key": "one"}
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.server.calls import done, observations
 
+pytestmark = pytest.mark.both_databases
+
 DATA = Path(__file__).parents[3] / "shared" / "data"
 ATTEMPT: dict[str, Any] = {
     "source": "lab",

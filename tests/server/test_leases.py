@@ -7,6 +7,8 @@ import pytest
 
 from tests.server.calls import claim, claimed, done, enqueue, observations, state, submit
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_a_task_goes_from_queued_to_claimed_to_succeeded(store: Any) -> None:
     http = store.http()

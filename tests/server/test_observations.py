@@ -8,6 +8,8 @@ import pytest
 from tessera import canonical
 from tests.server.calls import claimed, done, enqueue, observations, run, submit, write
 
+pytestmark = pytest.mark.both_databases
+
 REPORT = {
     "summaries": {"problem": "pack it", "solution": "packed"},
     "harness": "script",

@@ -7,6 +7,8 @@ import pytest
 
 from tests.server.calls import claim, claimed, done, enqueue, observations, run, submit, write
 
+pytestmark = pytest.mark.both_databases
+
 ALL = ["read", "work", "write", "admin"]
 
 

@@ -8,6 +8,8 @@ import pytest
 from tessera import canonical
 from tests.server.calls import done, write
 
+pytestmark = pytest.mark.both_databases
+
 
 def _one(key: str, version: int = 0, **more: Any) -> dict[str, Any]:
     return {

@@ -1,5 +1,6 @@
 """The server as a process: ready, restarted, stopped."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -66,7 +67,8 @@ def test_the_first_start_says_where_the_key_is_and_never_the_key(home: Path) -> 
     assert len(server.lines) == 2
     assert (home / "admin.key").stat().st_mode & 0o777 == 0o600
     assert secret not in "\n".join(server.lines) + rest
-    assert (status, rest) == (0, "")
+    assert status == 0
+    assert [json.loads(line)["message"] for line in rest.splitlines()] == ["serving", "closing"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, text, update
 
 from tessera.errors import Unavailable
 from tessera.store import database as module
-from tessera.store.database import Busy, Database, Stale
+from tessera.store.database import Again, Busy, Database, Stale, settled
 from tessera.store.opening import open_store
 from tessera.store.schema import counters
 from tessera.store.statements import Statement
@@ -28,8 +28,8 @@ _EXPECTING = Statement(
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = open_store(tmp_path).database
+def database(tmp_path: Path, database_url: str | None) -> Iterator[Database]:
+    opened = open_store(tmp_path, database_url).database
     yield opened
     opened.close()
 
@@ -41,6 +41,7 @@ def _count(database: Database) -> int:
     return int(row[0])
 
 
+@pytest.mark.both_databases
 def test_a_block_that_raises_leaves_nothing_behind(database: Database) -> None:
     def broken() -> None:
         with database.write() as session:
@@ -56,6 +57,7 @@ def test_a_block_that_raises_leaves_nothing_behind(database: Database) -> None:
     assert _count(database) == 1
 
 
+@pytest.mark.both_databases
 def test_a_change_that_does_not_hit_one_row_raises_and_is_undone(database: Database) -> None:
     def stale() -> None:
         with database.write() as session:
@@ -68,6 +70,7 @@ def test_a_change_that_does_not_hit_one_row_raises_and_is_undone(database: Datab
     assert _count(database) == 0
 
 
+@pytest.mark.both_databases
 def test_a_read_is_one_snapshot_and_cannot_write(database: Database) -> None:
     with database.read() as session:
         before = session.row(_COUNT)
@@ -95,7 +98,7 @@ def test_a_lock_of_another_process_is_waited_for_within_the_bound(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BUSY_SECONDS", 0.2)
-    other = sqlite3.connect(database.path, isolation_level=None)
+    other = sqlite3.connect(database.place, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
     with pytest.raises(Busy), database.write(wait=False):
@@ -108,6 +111,25 @@ def test_a_lock_of_another_process_is_waited_for_within_the_bound(
     with database.write() as session:
         session.change(_RAISE)
     assert _count(database) == 1
+
+
+def test_work_that_met_another_is_done_anew_and_given_up_within_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "BUSY_SECONDS", 0.2)
+    left = [Again(), Again()]
+
+    def met_twice() -> str:
+        if left:
+            raise left.pop()
+        return "done"
+
+    def always_met() -> None:
+        raise Again
+
+    assert settled(met_twice) == "done"
+    with pytest.raises(Unavailable):
+        settled(always_met)
 
 
 def test_commits_are_durable_by_setting(database: Database) -> None:

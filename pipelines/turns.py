@@ -1,0 +1,126 @@
+"""One run of a queue at a time, whoever started it: a person, the sensor, a backfill or `workspace run`.
+
+Promises that a process which died, however it died, holds no turn, and that the run it left behind in
+Dagster's history is found and ended there. Turns are locks of the file system, so they are of one machine;
+two machines on one lake are kept apart by the lake's own commits. Leaves out what is done in a turn.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tessera.errors import TesseraError
+
+if TYPE_CHECKING:
+    from dagster import DagsterInstance
+
+PATIENCE_SECONDS = 900.0
+START_SECONDS = 120.0  # from a run's start to its first breath here: a process that loads the assets
+_POLL_SECONDS = 0.1
+DIED = "its process ended without a word (killed, or the machine went down); what it had committed stands"
+
+Told = Callable[[str], None]
+
+
+class TurnError(TesseraError):
+    """Another run of the queue was at work for too long; nothing was done."""
+
+
+class Turns:
+    """The turns of one workspace, as lock files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def take(
+        self, queue: str, run_id: str, patience: float = PATIENCE_SECONDS, told: Told | None = None
+    ) -> Iterator[None]:
+        """Hold the queue's turn for a run. Waits for the one before, then raises TurnError."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        breath = self._open(f"run.{run_id}")
+        fcntl.flock(breath, fcntl.LOCK_SH)
+        turn = self._open(f"queue.{queue}")
+        try:
+            self._wait(turn, queue, patience, told)
+            yield
+        finally:
+            os.close(turn)
+            with suppress(FileNotFoundError):
+                self._breath(run_id).unlink()
+            os.close(breath)
+
+    def alive(self, run_id: str) -> bool | None:
+        """Whether the run's process breathes; None when no process of that run was ever here."""
+        try:
+            breath = os.open(self._breath(run_id), os.O_RDWR)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(breath, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(breath)
+        return False
+
+    def forget(self, run_id: str) -> None:
+        """Drop what is left of a run that is known to be over."""
+        with suppress(FileNotFoundError):
+            self._breath(run_id).unlink()
+
+    def _wait(self, turn: int, queue: str, patience: float, told: Told | None) -> None:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise TurnError(
+                        f"another run of queue {queue} was still at work after {patience:.0f} s, so this one "
+                        "did nothing; it is tried again, or run it again"
+                    ) from None
+            if told is not None:
+                told(f"another run of queue {queue} is at work: waiting for its end")
+                told = None
+            time.sleep(_POLL_SECONDS)
+
+    def _open(self, name: str) -> int:
+        return os.open(self._folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def _breath(self, run_id: str) -> Path:
+        return self._folder / f"run.{run_id}"
+
+
+def left_behind(instance: "DagsterInstance", turns: Turns) -> list[str]:
+    """The runs that Dagster believes to be under way but whose process is gone, oldest first."""
+    from dagster import DagsterRunStatus, RunsFilter
+
+    believed = instance.get_run_records(
+        RunsFilter(
+            statuses=[DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+        ),
+        ascending=True,
+    )
+    gone = []
+    for record in believed:
+        alive = turns.alive(record.dagster_run.run_id)
+        silent = time.time() - record.update_timestamp.timestamp()
+        if alive is False or (alive is None and silent > START_SECONDS):
+            gone.append(record.dagster_run.run_id)
+    return gone
+
+
+def end_left_behind(instance: "DagsterInstance", turns: Turns) -> list[str]:
+    """Mark those runs as failed, so that they neither block their queue nor look as if they went on."""
+    gone = left_behind(instance, turns)
+    for run_id in gone:
+        run = instance.get_run_by_id(run_id)
+        if run is not None and not run.is_finished:
+            instance.report_run_failed(run, DIED)
+        turns.forget(run_id)
+    return gone

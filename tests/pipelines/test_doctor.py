@@ -1,0 +1,115 @@
+"""`workspace doctor`: a clean bill for what is well; for damage, where it is, what it is and what to do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets import pack, specs
+from assets.lake import Lake
+
+SPEC = "path_statistics:wilson-grouping:v1"
+WEIGHTS = "routing_weights:beta-bandit:v1"
+
+
+@pytest.fixture
+def learned(workspace: Any, worked: Any, store: Any, tmp_path: Path) -> Lake:
+    """Two queues pulled, of which one has two learners' nouns."""
+    client = store.client()
+    pack.write(tmp_path / "pack")
+    specs.install(client, pack.read(tmp_path / "pack"))
+    specs.configure(client, SPEC, "packing")
+    specs.configure(client, WEIGHTS, "packing", options={"dimension": "method"})
+    worked("packing", 7)
+    worked("sorting", 2)
+    assert workspace("run").status == 0
+    return Lake(str(tmp_path / "workspace" / "lake"))
+
+
+def findings(workspace: Any) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(workspace("doctor", "--json").out)["findings"]
+    return found
+
+
+def test_what_is_well_gets_a_clean_bill(workspace: Any, learned: Lake) -> None:
+    ended = workspace("doctor")
+    assert ended.status == 0, ended
+    assert "all is well" in ended.out
+    looked = json.loads(workspace("doctor", "--json").out)["looked_at"]
+    assert (looked["queues"], looked["rows"], looked["rows compared to the bit"]) == (2, 9, 9)
+    assert looked["pins"] >= 2
+    assert looked["copies of nouns"] == 2
+
+
+@pytest.mark.parametrize("table", ["observations", "scorecards", "routing_weights"])
+def test_a_deleted_file_is_named_with_what_to_do_and_that_mends_it(
+    workspace: Any, learned: Lake, table: str
+) -> None:
+    gone = next(Path(learned.uri(table)).rglob("queue=packing/*.parquet"))
+    gone.unlink()
+    ended = workspace("doctor")
+    assert ended.status == 1
+    assert f"! table {table}, queue packing: the file {gone} is gone" in ended.out
+    assert "do: workspace rebuild --queue packing" in ended.out
+    assert workspace("rebuild", "--queue", "packing").status == 0
+    assert workspace("run", "--queue", "packing").status == 0
+    assert findings(workspace) == []
+
+
+def test_a_file_that_was_cut_or_spoiled_is_named(workspace: Any, learned: Lake) -> None:
+    file = next(Path(learned.uri("observations")).rglob("queue=sorting/*.parquet"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-10])
+    (cut,) = findings(workspace)
+    assert cut["problem"] == f"the file {file} has {len(whole) - 10} bytes, {len(whole)} were written"
+    file.write_bytes(whole[:-10] + b"0123456789")
+    (spoiled,) = findings(workspace)
+    assert spoiled["problem"].startswith(f"the file {file} cannot be read")
+
+
+def test_a_row_that_is_missing_or_differs_is_found(workspace: Any, learned: Lake) -> None:
+    table = learned.open("observations")
+    assert table is not None
+    table.update({"kind": "'verb.forged'"}, predicate="cursor = 3")
+    (differs,) = findings(workspace)
+    assert differs["where"] == "queue packing"
+    assert differs["problem"].startswith("1 rows differ from the store")
+    table.delete("cursor = 3")
+    (missing,) = findings(workspace)
+    assert "the store has 7 readable runs, the lake 6 rows and 0 in quarantine" in missing["problem"]
+    assert missing["remedy"] == "workspace rebuild --queue packing"
+
+
+def test_a_noun_that_pins_what_is_not_there_is_found(workspace: Any, learned: Lake, store: Any) -> None:
+    client = store.client()
+    record = client.get_record("learn.outputs", f"{SPEC}:packing")
+    spec = {**record["body"]["spec"], "sha256": "0" * 64}
+    write = {name: record[name] for name in ("store", "key", "category", "tags", "visibility")}
+    client.write_records(
+        [{**write, "expected_version": record["version"], "body": {**record["body"], "spec": spec}}]
+    )
+    (found,) = findings(workspace)
+    assert found["where"] == f"noun learn.outputs/{SPEC}:packing version 2"
+    assert "with digest 000000000000…, the store has" in found["problem"]
+
+
+def test_a_lake_behind_a_noun_is_to_be_pulled(
+    workspace: Any, learned: Lake, store: Any, environment: Any
+) -> None:
+    environment.setenv("TESSERA_LAKE", str(Path(learned.location).parent / "other"))
+    assert workspace("pull", "--queue", "sorting").status == 0
+    remedies = {finding["remedy"] for finding in findings(workspace)}
+    assert remedies == {"workspace pull --queue packing"}
+
+
+def test_compaction_says_what_it_did_and_leaves_all_well(workspace: Any, learned: Lake, worked: Any) -> None:
+    for _ in range(3):
+        worked("packing", 1)
+        assert workspace("pull").status == 0
+    ended = workspace("compact", "--keep-hours", "0", "--json")
+    assert ended.status == 0
+    tables = {one["table"]: one for one in json.loads(ended.out)["tables"]}
+    assert (tables["observations"]["files_before"], tables["observations"]["files"]) == (5, 2)
+    assert tables["observations"]["removed"] >= 4
+    assert findings(workspace) == []

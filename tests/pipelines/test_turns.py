@@ -1,0 +1,153 @@
+"""One run of a queue at a time, and what a killed one leaves behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from assets import pack, specs
+from pipelines.instance import instance
+from pipelines.turns import TurnError, Turns, end_left_behind, left_behind
+
+ROOT = Path(__file__).parents[2]
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pipelines.turns import Turns
+with Turns(Path(sys.argv[1])).take("packing", sys.argv[2]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+# the command, stopped in the middle of a learner's run, with the verb claimed and nothing published
+SLOW = """
+import os, sys, time, pathlib
+from learners.path_statistics import PathStatistics
+def learn(self, run, evidence):
+    pathlib.Path(os.environ["LEARNING"]).touch()
+    time.sleep(120)
+PathStatistics.learn = learn
+from pipelines.workspace import main
+sys.argv[0] = "workspace"
+main()
+"""
+
+
+@pytest.fixture
+def turns(tmp_path: Path) -> Turns:
+    return Turns(tmp_path / "turns")
+
+
+@contextmanager
+def holder(folder: Path, run_id: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the turn of queue packing."""
+    command = [sys.executable, "-c", HOLD, str(folder), run_id]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_the_second_run_of_a_queue_waits_for_the_first_and_another_queues_does_not(turns: Turns) -> None:
+    """D13."""
+    order, waiting = [], threading.Event()
+
+    def second() -> None:
+        with turns.take("packing", "b", told=lambda _: waiting.set()):
+            order.append("second")
+
+    with turns.take("packing", "a"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waiting.wait(5)
+        with turns.take("sorting", "c"):
+            order.append("other queue")
+        order.append("first")
+    thread.join(5)
+
+    assert order == ["other queue", "first", "second"]
+
+
+def test_a_run_that_waited_too_long_says_so_and_did_nothing(turns: Turns) -> None:
+    with (
+        turns.take("packing", "a"),
+        pytest.raises(TurnError, match="another run of queue packing"),
+        turns.take("packing", "b", patience=0.2),
+    ):
+        pytest.fail("two runs have the turn")
+    assert turns.alive("b") is None
+
+
+def test_a_killed_process_holds_no_turn_and_its_run_is_ended_as_failed(turns: Turns, tmp_path: Path) -> None:
+    with instance(tmp_path / "dagster") as history:
+        runs = [
+            history.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED, tags={"n": str(number)})
+            for number in range(3)
+        ]
+        killed, living, starting = (run.run_id for run in runs)
+        with holder(tmp_path / "turns", killed) as child:
+            child.kill()
+        with holder(tmp_path / "turns", living):
+            assert left_behind(history, turns) == [killed]
+            assert end_left_behind(history, turns) == [killed]
+            found = [history.get_run_by_id(run_id) for run_id in (killed, living, starting)]
+            statuses = [run.status.value for run in found if run is not None]
+
+    assert statuses == ["FAILURE", "STARTED", "STARTED"]
+    with turns.take("packing", "next", patience=0.2):
+        assert turns.alive("next") is True
+
+
+@dg.job
+def nothing() -> None:
+    """A job to have runs of."""
+
+
+def test_a_killed_run_is_told_as_failed_and_its_verb_is_done_by_the_next(
+    workspace: Any, worked: Any, store: Any, tmp_path: Path
+) -> None:
+    name = "path_statistics:wilson-grouping:v1"
+    pack.write(tmp_path / "pack")
+    client = store.client()
+    specs.install(client, pack.read(tmp_path / "pack"))
+    specs.configure(client, name, "packing")
+    worked("packing", 5)
+    learning = tmp_path / "learning"
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLOW, "run"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LEARNING": str(learning)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while not learning.exists() and time.monotonic() < deadline and child.poll() is None:
+        time.sleep(0.1)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert learning.exists()
+    store.clock.move(40)  # the killed worker's lease is over
+
+    ended = workspace("run")
+
+    assert ended.status == 0, ended
+    assert client.get_record("learn.outputs", f"{name}:packing")["version"] == 1
+    runs = [item["server"] for item in client.iter_observations("learn.runs")]
+    assert [(run["fence"], run["lapsed"], run["result"]) for run in runs] == [(2, 1, "accepted")]
+    with instance(tmp_path / "workspace" / "dagster") as history:
+        statuses = sorted(record.dagster_run.status.value for record in history.get_run_records())
+    assert statuses == ["FAILURE", "SUCCESS"]
