@@ -37,7 +37,7 @@ def the_lake(Lake, Settings, again, mo, pages):
     lake = Lake(Settings.from_environment().lake)
     mo.stop(
         lake.open("scorecards") is None,
-        mo.Html(pages.nothing_yet("The lake has no scorecards yet", lake.location, *pages.EMPTY_STEPS)),
+        pages.block(pages.nothing_yet("The lake has no scorecards yet", lake.location, *pages.EMPTY_STEPS)),
     )
     table = lake.scan("scorecards").collect()
     mo.stop(table.is_empty(), mo.md("The scorecards hold no groups yet: no run has been counted."))
@@ -84,14 +84,14 @@ def groups_of_the_card(chosen, group_tests, json, mo, pages, pl, table):
 
 
 @app.cell
-def heading(LEVEL, card, groups, mo, pages):
+def heading(LEVEL, card, groups, pages):
     _tests = [group["test"] for group in groups if group["test"].p is not None]
     _differ = sum(test.differs for test in _tests)
     _alone = sum(test.p < LEVEL for test in _tests)
     _small = sum(group["small"] for group in groups)
     _randomized = sum(group["randomized"] for group in groups)
     _attempts = sum(group["attempts"] for group in groups)
-    mo.Html(
+    pages.block(
         f"<h1>{pages.shown(card['queue'][0])}: its paths compared</h1>"
         "<p><b>Observational.</b> Paths saw different inputs, workers and times: a difference here is an "
         "association, not an effect. Only drawn paths can show effects; "
@@ -108,7 +108,7 @@ def heading(LEVEL, card, groups, mo, pages):
 
 
 @app.cell
-def intervals_plot(alt, groups, mo, pages):
+def intervals_plot(alt, groups, pages):
     _shown = [group for group in groups if group["attempts"]][:40]
     _values = [
         {
@@ -160,7 +160,7 @@ def intervals_plot(alt, groups, mo, pages):
         .resolve_scale(y="independent")
     )
     _rest = f"<p>The 40 groups with most attempts of {len(groups)}.</p>" if len(groups) > 40 else ""
-    mo.Html(
+    pages.block(
         "<h2>Accepted, by path</h2>"
         + (pages.picture(_chart, "acceptance rates with intervals, by path") if _values else "")
         + _rest
@@ -169,7 +169,7 @@ def intervals_plot(alt, groups, mo, pages):
 
 
 @app.cell
-def comparisons_table(LEVEL, groups, mo, pages):
+def comparisons_table(LEVEL, groups, pages):
     def _verdict(group):
         test = group["test"]
         if test.p is None:
@@ -197,6 +197,7 @@ def comparisons_table(LEVEL, groups, mo, pages):
     _titles = {
         "category": "category",
         "path": "path",
+        "verdict": f"at {LEVEL:.0%}, after Holm",
         "counts": "accepted#",
         "rate": "rate#",
         "interval": "95% interval#",
@@ -205,11 +206,10 @@ def comparisons_table(LEVEL, groups, mo, pages):
         "gap": "difference, points (95%)#",
         "p": "p#",
         "holm": "p after Holm#",
-        "verdict": f"at {LEVEL:.0%}, after Holm",
     }
-    mo.Html(
+    pages.block(
         "<h2>Each path against the rest of its category</h2><p>The intervals of the differences are each by "
-        "itself (Newcombe), not adjusted: judge by the last column.</p>" + pages.table(_titles, _rows)
+        "itself (Newcombe), not adjusted: judge by what stands after Holm.</p>" + pages.table(_titles, _rows)
     )
     return
 

@@ -38,12 +38,12 @@ def the_store(Lake, Settings, again, mo, pages):
     lake = Lake(settings.lake)
     mo.stop(
         not lake.queues(),
-        mo.Html(pages.nothing_yet("The lake has no runs yet", lake.location, *pages.EMPTY_STEPS)),
+        pages.block(pages.nothing_yet("The lake has no runs yet", lake.location, *pages.EMPTY_STEPS)),
     )
     client = pages.store(settings)
     mo.stop(
         client is None,
-        mo.Html(
+        pages.block(
             pages.nothing_yet(
                 "Lessons are nouns of the store, and none answers", settings.url, *pages.NO_STORE_STEPS
             )
@@ -74,7 +74,7 @@ def lessons(STORE, client, digest, mo, pages):
                 )
     mo.stop(
         not found,
-        mo.Html(
+        pages.block(
             pages.nothing_yet(
                 "No lesson has been earned yet",
                 client.url,
@@ -99,7 +99,7 @@ def the_lesson(chosen, found, mo, pages):
     mo.stop(chosen.value is None, mo.md("Choose a lesson."))
     entry, record = found[chosen.value]
     _digest = "its body has this digest" if record["verified"] else "its body does NOT have this digest"
-    mo.Html(
+    pages.block(
         "<h1>A lesson, followed to its runs</h1>"
         '<blockquote style="border-left:4px solid #1f6feb;margin:.75rem 0;padding:.25rem 1rem">'
         f"{pages.shown(entry['text'])}</blockquote>"
@@ -113,7 +113,7 @@ def the_lesson(chosen, found, mo, pages):
 
 
 @app.cell
-def support(client, entry, interval, lake, mo, pages, trail):
+def support(client, entry, interval, lake, pages, trail):
     steps = trail(client, lake, entry)
     _rows = []
     for _step in steps:
@@ -149,7 +149,7 @@ def support(client, entry, interval, lake, mo, pages, trail):
         "label": "label",
         "lake": "recounted from the lake",
     }
-    mo.Html("<h2>What it rests on</h2>" + pages.table(_titles, _rows))
+    pages.block("<h2>What it rests on</h2>" + pages.table(_titles, _rows))
     return (steps,)
 
 
@@ -191,7 +191,7 @@ def sides_plot(alt, interval, mo, pages, steps):
         _base.mark_rule(strokeWidth=2).encode(x=_x, x2="high:Q")
         + _base.mark_point(filled=True, size=70, opacity=1).encode(x=alt.X("rate:Q", scale=_scale))
     ).properties(width=560, height=alt.Step(22))
-    mo.Html(pages.picture(_chart, "both sides of the lesson with their intervals"))
+    pages.block(pages.picture(_chart, "both sides of the lesson with their intervals"))
     return
 
 
@@ -209,7 +209,7 @@ def runs(mo, pages, steps):
         "retry": "retry",
         "failure_text": "failure (worker's words)",
     }
-    mo.Html(
+    pages.block(
         f"<h2>Its runs</h2><p>The newest {len(_rows)} of {_followed.runs.height:,} runs that the first record "
         "counted for the group.</p>" + pages.table(_titles, _rows)
     )

@@ -38,7 +38,8 @@ def the_lake(Lake, Settings, again, mo, pages):
     lake = Lake(settings.lake)
     names = pages.queues(lake, mo.cli_args().get("queue"))
     mo.stop(
-        not names, mo.Html(pages.nothing_yet("The lake has no runs yet", lake.location, *pages.EMPTY_STEPS))
+        not names,
+        pages.block(pages.nothing_yet("The lake has no runs yet", lake.location, *pages.EMPTY_STEPS)),
     )
     return lake, names, settings
 
@@ -62,7 +63,7 @@ def rows_of_the_queue(chosen, failure_reasons, lake, mo, pl):
 
 
 @app.cell
-def counts(mo, pages, pl, queue, runs, wilson_columns):
+def counts(pages, pl, queue, runs, wilson_columns):
     total = wilson_columns(
         runs.select(
             pl.col("accepted").sum().cast(pl.Int64),
@@ -77,7 +78,7 @@ def counts(mo, pages, pl, queue, runs, wilson_columns):
     for _row in total:
         _row["rate"] = f"{_row['acceptance_rate']:.1%}"
         _row["interval"] = pages.span(_row["wilson_low"], _row["wilson_high"])
-    mo.Html(
+    pages.block(
         f"<h1>{pages.shown(queue)}</h1><p>Accepted means that a worker submitted with ok=true; the interval "
         "is Wilson's at 95%. Retries of a task resemble each other, so with many of them it is too narrow.</p>"
         + pages.table(
@@ -124,7 +125,7 @@ def trend_rows(pl, runs, wilson_columns):
 
 
 @app.cell
-def trend_plot(alt, clock, mo, pages, step, trend, untimed):
+def trend_plot(alt, clock, pages, step, trend, untimed):
     _axis = alt.X(
         "at:T",
         scale=alt.Scale(type="utc"),
@@ -167,7 +168,7 @@ def trend_plot(alt, clock, mo, pages, step, trend, untimed):
         (_bars + _dots).properties(width=640, height=170), _counts.properties(width=640, height=110)
     ).resolve_scale(color="independent")
     _left_out = f"<p>{untimed:,} runs have no time (imported) and are not drawn.</p>" if untimed else ""
-    mo.Html(
+    pages.block(
         "<h2>Trend</h2>"
         + (pages.picture(_chart, "acceptance and number of runs over time") if trend.height else "")
         + _left_out
@@ -176,7 +177,7 @@ def trend_plot(alt, clock, mo, pages, step, trend, untimed):
 
 
 @app.cell
-def lag(lake, mo, pages, queue, settings):
+def lag(lake, pages, queue, settings):
     _client = pages.store(settings)
     _cursor = lake.cursor(queue)
     if _client is None:
@@ -189,7 +190,7 @@ def lag(lake, mo, pages, queue, settings):
         if _waiting["count"]:
             _said += f"; workspace run --queue {queue} takes them"
     _bad = lake.count("quarantine", queue)
-    mo.Html(
+    pages.block(
         f"<h2>Lag</h2><p>The lake has the runs up to cursor {_cursor:,}; {pages.shown(_said)}. "
         f"{_bad:,} runs are in quarantine.</p>"
     )
@@ -218,7 +219,7 @@ def failures(mo, pages, pl, queue, runs):
         "tasks": "tasks#",
         "newest": "newest cursor#",
     }
-    mo.Html(
+    pages.block(
         f"<h2>Failures</h2><p>{_failed:,} of {runs.height:,} runs of {pages.shown(queue)} failed.</p>"
         + pages.table(_titles, _rows, most=15)
     )
@@ -226,7 +227,7 @@ def failures(mo, pages, pl, queue, runs):
 
 
 @app.cell
-def failures_plot(alt, mo, pages, pl, reasons):
+def failures_plot(alt, pages, pl, reasons):
     _most = (
         reasons.group_by("reason")
         .agg(pl.col("failures").sum())
@@ -249,7 +250,7 @@ def failures_plot(alt, mo, pages, pl, reasons):
         )
         .properties(width=380, height=alt.Step(24))
     )
-    mo.Html(pages.picture(_chart, "failed runs by reason and kind"))
+    pages.block(pages.picture(_chart, "failed runs by reason and kind"))
     return
 
 

@@ -36,19 +36,19 @@ def the_indexes(Lake, Settings, again, mo, pages):
     lake = Lake(settings.lake)
     mo.stop(
         not lake.queues(),
-        mo.Html(pages.nothing_yet("The lake has no runs yet", lake.location, *pages.EMPTY_STEPS)),
+        pages.block(pages.nothing_yet("The lake has no runs yet", lake.location, *pages.EMPTY_STEPS)),
     )
     client = pages.store(settings)
     mo.stop(
         client is None,
-        mo.Html(
+        pages.block(
             pages.nothing_yet("Recall asks a store, and none answers", settings.url, *pages.NO_STORE_STEPS)
         ),
     )
     names = [name for name in pages.queues(lake, mo.cli_args().get("queue")) if pages.indexed(client, name)]
     mo.stop(
         not names,
-        mo.Html(
+        pages.block(
             pages.nothing_yet(
                 "No queue has a memory index yet",
                 client.url,
@@ -121,9 +121,9 @@ def answer(Cache, category, client, mo, pages, queue, recall, text):
     )
     mo.stop(
         not figures["attempts"],
-        mo.Html(_asked + "<p>None of them is like this text. Likeness is of words, not of meaning.</p>"),
+        pages.block(_asked + "<p>None of them is like this text. Likeness is of words, not of meaning.</p>"),
     )
-    mo.Html(
+    pages.block(
         _asked
         + "<p><b>Evidence only:</b> a like run is no permission to reuse what it made; validate before you "
         "do. Likeness is of words, not of meaning, and like runs are not a random sample.</p>"
@@ -132,7 +132,7 @@ def answer(Cache, category, client, mo, pages, queue, recall, text):
 
 
 @app.cell
-def figures_of_all(figures, mo, pages):
+def figures_of_all(figures, pages):
     _small = " (small: under 5)" if figures["attempts"] < 5 else ""
     _rows = [
         {
@@ -161,7 +161,7 @@ def figures_of_all(figures, mo, pages):
     _reasons = pages.table(
         {"count": "failures#", "text": "reason (worker's words)"}, figures["failure_reasons"]
     )
-    mo.Html(
+    pages.block(
         "<h2>What became of all like runs</h2>"
         + pages.table(_titles, _rows)
         + (_reasons if figures["failure_reasons"] else "")
@@ -170,7 +170,7 @@ def figures_of_all(figures, mo, pages):
 
 
 @app.cell
-def matches_table(found, mo, pages):
+def matches_table(found, pages):
     _rows = [
         {
             "rank": rank,
@@ -199,7 +199,7 @@ def matches_table(found, mo, pages):
         "words": "its brief",
         "wrong": "what went wrong (worker's words)",
     }
-    mo.Html(f"<h2>The {len(_rows)} most like</h2>" + pages.table(_titles, _rows))
+    pages.block(f"<h2>The {len(_rows)} most like</h2>" + pages.table(_titles, _rows))
     return
 
 
@@ -231,14 +231,14 @@ def matches_plot(alt, found, mo, pages):
         )
         .properties(width=560, height=alt.Step(20))
     )
-    mo.Html(pages.picture(_chart, "likeness of each match, by result"))
+    pages.block(pages.picture(_chart, "likeness of each match, by result"))
     return
 
 
 @app.cell
-def citation(found, mo, pages):
+def citation(found, pages):
     _said = "; ".join(f"{name}: {value}" for name, value in (found["advice"] or {}).items())
-    mo.Html(f"<p>To cite in a report under learning.advice: <code>{pages.shown(_said)}</code></p>")
+    pages.block(f"<p>To cite in a report under learning.advice: <code>{pages.shown(_said)}</code></p>")
     return
 
 

@@ -23,6 +23,7 @@ from tessera.settings import Settings
 
 if TYPE_CHECKING:
     import duckdb
+    import marimo
 
 ACCEPTED, FAILED, SMALL_SAMPLE, QUIET = "#1f6feb", "#d1570a", "#9a9a9a", "#c9d4ea"
 LOOKS: dict[str, Any] = {
@@ -32,7 +33,7 @@ LOOKS: dict[str, Any] = {
     "header": {"labelFontSize": 13},
 }
 _TEXT = 160
-_CELL = "padding:.25rem .75rem;text-align:{};border-bottom:1px solid #d0d7de;vertical-align:top"
+_CELL = "padding:.25rem .45rem;text-align:{};border-bottom:1px solid #d0d7de;vertical-align:top"
 
 
 def store(settings: Settings) -> Client | None:
@@ -62,6 +63,13 @@ def indexed(client: Client, queue: str) -> bool:
     except (NotFound, Forbidden):
         return False
     return True
+
+
+def block(html: str) -> "marimo.Html":
+    """HTML as a cell shows it, its headings and paragraphs looking like those of text cells."""
+    import marimo
+
+    return marimo.Html(f'<div class="markdown prose dark:prose-invert contents">{html}</div>')
 
 
 def nothing_yet(what: str, where: str, *steps: str) -> str:

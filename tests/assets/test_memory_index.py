@@ -200,7 +200,9 @@ def test_entries_whose_row_a_rebuild_took_away_are_reported_and_nothing_fails(
 def test_a_row_without_an_entry_fails_by_name(
     store: Any, admin: Client, lake: Lake, materialize: Materialize
 ) -> None:
-    narrow = store.client(["read", "write", "work", "admin"], ["q"], kinds=["verb.a", "verb.ingest"])
+    narrow = store.client(
+        ["read", "write", "work", "admin"], ["q", "learn.runs"], kinds=["verb.a", "verb.ingest"]
+    )
     work(admin, "q", "a", kind="verb.b")
     work(admin, "q", "a")
     materialize(narrow)

@@ -11,15 +11,11 @@ import dagster as dg
 import pytest
 
 from assets import specs
-from assets.fingerprints import fingerprints
 from assets.lake import Lake
-from assets.lessons import lessons
-from assets.memory_index import memory_index
-from assets.observations import observations
-from assets.path_scorecard import path_scorecard
+from assets.pull import pull
 from tessera.client import Client
 from tessera.server.serve import Running
-from tests.assets.learned import Workspace
+from tests.assets.learned import Workspace, failure
 from tests.assets.learning import install
 
 ROOT = Path(__file__).parents[2]
@@ -34,12 +30,20 @@ class Home:
 
     folder: Path
     client: Client
+    workspace: Workspace
     environment: dict[str, str]
 
     @property
     def lake(self) -> Lake:
         """The home's lake."""
-        return Lake(str(self.folder / "lake"))
+        return self.workspace.lake
+
+    def run(self, queue: str, *assets: str) -> dg.ExecuteInProcessResult:
+        """Pull a queue, and learn and publish these assets of it."""
+        pull(self.client, self.lake, queue)
+        result = self.workspace.materialize(*assets, queue=queue)
+        assert result.success, failure(result)
+        return result
 
 
 def environment(home: Path, url: str, key: str) -> dict[str, str]:
@@ -90,9 +94,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
             specs.configure(client, "memory:minhash-lsh:v1", QUEUE)
             specs.configure(client, "lessons:review-and-learn:v1", QUEUE)
             workspace = Workspace(client, folder, instance)
-            for assets in ((observations, fingerprints, path_scorecard, memory_index), (lessons,)):
-                assert workspace.materialize(*assets, queue=QUEUE).success
-            yield Home(folder, client, environment(folder, running.url, key))
+            filled = Home(folder, client, workspace, environment(folder, running.url, key))
+            filled.run(QUEUE, "path_scorecard", "memory_index", "lessons")
+            yield filled
 
 
 def started(arguments: list[str], cwd: Path, env: dict[str, str]) -> subprocess.Popen[str]:
