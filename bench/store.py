@@ -43,7 +43,8 @@ def lines(*, quick: bool) -> list[Line]:
     with served() as server, tempfile.TemporaryDirectory() as folder:
         bare = Bare(Path(folder) / "bare.db")
         found = [
-            _submits(server, bare, work),
+            _submits(server, bare, work, None),
+            _submits(server, bare, work, REPORT),
             _writers(server, work),
             _batches(server, bare, 1, work),
             _batches(server, bare, 100, max(2, work // 8)),
@@ -83,14 +84,15 @@ def claimed(connection: Connection, count: int) -> list[dict[str, Any]]:
     return [connection.call("POST", "/v1/tasks/claim", claim) for _ in range(count)]
 
 
-def submits(connection: Connection, count: int) -> list[bytes]:
-    """Requests that each submit a task of their own, with a report."""
+def submits(connection: Connection, count: int, report: dict[str, Any] | None = REPORT) -> list[bytes]:
+    """Requests that each submit a task of their own."""
+    reported = {} if report is None else {"execution_report": report}
     connection.renew()
     return [
         connection.prepared(
             "POST",
             f"/v1/tasks/{task['task_id']}/submit",
-            {"fence": task["fence"], "ok": True, "output": {"bytes": 4711}, "execution_report": REPORT},
+            {"fence": task["fence"], "ok": True, "output": {"bytes": 4711}, **reported},
         )
         for task in claimed(connection, count)
     ]
@@ -119,12 +121,12 @@ def alternating(ours: Callable[[], Act], theirs: Callable[[], Act]) -> tuple[flo
     )
 
 
-def _submits(server: Served, bare: Bare, count: int) -> Line:
+def _submits(server: Served, bare: Bare, count: int, report: dict[str, Any] | None) -> Line:
     connection = server.connection()
-    item = connection.prepared("POST", "/", REPORT)
+    item = connection.prepared("POST", "/", report or {"output": {"bytes": 4711}})
 
     def ours() -> Act:
-        requests = submits(connection, count)
+        requests = submits(connection, count, report)
         return lambda: [connection.send(request) for request in requests]
 
     def theirs() -> Act:
@@ -132,7 +134,7 @@ def _submits(server: Served, bare: Bare, count: int) -> Line:
 
     mine, other, ratio = alternating(ours, theirs)
     connection.close()
-    work = "store: submit with a report, one writer"
+    work = f"store: submit {'without' if report is None else 'with'} a report, one writer"
     return Line(
         work,
         count / mine,
@@ -179,7 +181,7 @@ def _writers(server: Served, count: int, writers: int = 8) -> Line:
         "calls/s",
         ratio,
         "≥ 1 ×",
-        "one writer at a time; its requests are read meanwhile",
+        "Python; those that come together share a commit",
     )
 
 

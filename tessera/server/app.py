@@ -27,6 +27,7 @@ from tessera.server import answers, openapi
 from tessera.server.answers import Answer
 from tessera.server.calls import CALLS
 from tessera.server.crew import Crew
+from tessera.server.group import Group
 from tessera.server.headers import RawHeaders, declared_size, has_body, host, secret, without_port
 from tessera.server.mcp_http import PATH as MCP_PATH
 from tessera.server.mcp_http import McpDoor
@@ -52,6 +53,7 @@ _PROMPT = 32 * 1024  # bytes of a body that is judged in less time than a transa
 SLOW_SECONDS = 1.0
 """A request that takes longer is a warning in the log."""
 _OPEN = ("/healthz", "/openapi.json")
+_MOVED = Unavailable("what the request changes moved meanwhile; try again")
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class App:
         self._routes = Routes(CALLS)
         self._document = answers.encode(openapi.document(CALLS))
         self._mcp = McpDoor(self._for_tool, store.store_id)
+        self._group = Group(store.database)
         self._readers = Crew("reader", 4)
         self._writers = Crew("writer", store.database.writers)
 
@@ -193,7 +196,7 @@ class App:
         if call.brief and len(body) <= _PROMPT and self._store.database.prompt:
             # Done here: another thread would cost more than the work. Given away when it would have to wait.
             with contextlib.suppress(Busy):
-                return self._perform(*arguments, wait=False)
+                return await self._together(*arguments) if call.writes else self._perform(*arguments)
         crew = self._writers if call.writes else self._readers
         return await crew.run(self._perform, *arguments)
 
@@ -250,9 +253,8 @@ class App:
         query_string: bytes,
         body: bytes,
         told: Told,
-        wait: bool = True,
     ) -> Answer:
-        """Everything that needs the database; Busy when it would have to wait for another and is not to."""
+        """Everything that needs the database, in a transaction of its own."""
         database = self._store.database
 
         def admit(session: Session) -> Request:
@@ -267,7 +269,7 @@ class App:
                 return admit(session)
 
         def write(request: Request | None) -> tuple[Request, Answer, int]:
-            with database.write(wait=wait, snapshot=call.snapshot) as session:
+            with database.write(snapshot=call.snapshot) as session:
                 request = request or admit(session)
                 return request, call.handler(session, request), session.rows_written
 
@@ -278,7 +280,33 @@ class App:
             judged = settled(judge) if len(body) > _PROMPT else None
             request, answer, rows = settled(lambda: write(judged))
         except Stale:
-            return answers.of_problem(Unavailable("what the request changes moved meanwhile; try again"))
+            return answers.of_problem(_MOVED)
+        except Problem as problem:
+            return answers.of_problem(problem)
+        self._count(call, request, rows)
+        return answer
+
+    async def _together(
+        self,
+        call: Call,
+        names: tuple[str, ...],
+        headers: RawHeaders,
+        query_string: bytes,
+        body: bytes,
+        told: Told,
+    ) -> Answer:
+        """A short write, in one transaction with those that came with it; Busy when it would have to wait."""
+
+        def write(session: Session) -> tuple[Request, Answer, int]:
+            before = session.rows_written
+            request = self._admit(session, call, names, headers, query_string, body, told)
+            answer = call.handler(session, request)
+            return request, answer, session.rows_written - before
+
+        try:
+            request, answer, rows = await self._group.run(write)
+        except Stale:
+            return answers.of_problem(_MOVED)
         except Problem as problem:
             return answers.of_problem(problem)
         self._count(call, request, rows)

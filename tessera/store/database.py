@@ -37,6 +37,10 @@ class Busy(TesseraError):  # noqa: N818 - it says what the store is
     """Another writes at the moment, and the caller would not wait."""
 
 
+class Over(Unavailable):
+    """The database ended the transaction by itself; nothing of it is kept."""
+
+
 class Session(ABC):
     """One transaction: runs statements, and knows the time at which it began (``now``, milliseconds)."""
 
@@ -49,6 +53,10 @@ class Session(ABC):
     @abstractmethod
     def rows_written(self) -> int:
         """Table rows inserted, changed or deleted so far."""
+
+    @abstractmethod
+    def part(self) -> AbstractContextManager[None]:
+        """A part of the transaction that is undone alone when its block raises; Over when it cannot be."""
 
     @abstractmethod
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:

@@ -9,7 +9,8 @@ two characters that sort alike.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -65,6 +66,11 @@ class PostgresSession(Session):
     @property
     def rows_written(self) -> int:
         return self._written
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        with self._cursor.connection.transaction():  # a savepoint, inside of one
+            yield
 
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
         self._execute(statement, values)

@@ -6,6 +6,7 @@ bits. Eight bands of eight bits: texts at most seven bits apart share one. Pure.
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 BITS = 64
 BANDS = 8
@@ -16,8 +17,7 @@ def simhash(words: Iterable[str]) -> int | None:
     votes = 0
     total = 0
     for word in words:
-        # Each bit of the hash gets a lane of 16 bits, so that one addition counts 64 votes.
-        votes += _spread(int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big"))
+        votes += _votes(word)
         total += 1
     if not total:
         return None
@@ -52,6 +52,12 @@ _SIGN = 1 << (BITS - 1)
 _LANE = 16  # more than enough for 512 words
 _LANE_MASK = (1 << _LANE) - 1
 _BYTE = [sum(((byte >> bit) & 1) << (bit * _LANE) for bit in range(8)) for byte in range(256)]
+
+
+@lru_cache(maxsize=16_384)  # a fleet's runs share most of their words
+def _votes(word: str) -> int:
+    """The word's hash, each bit in a lane of 16 bits, so that one addition counts 64 votes."""
+    return _spread(int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big"))
 
 
 def _spread(value: int) -> int:

@@ -8,12 +8,14 @@ another. Leaves out what is written: the nouns' modules know.
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from tessera.errors import Unavailable
 from tessera.store import clock, database
-from tessera.store.database import Busy, Database, Session, Stale
+from tessera.store.database import Busy, Database, Over, Session, Stale
 from tessera.store.statements import SQLITE, Statement
 
 
@@ -30,6 +32,21 @@ class SqliteSession(Session):
     @property
     def rows_written(self) -> int:
         return self._connection.total_changes - self._before
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        connection = self._connection
+        connection.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException as error:
+            if not connection.in_transaction:  # SQLite ends it by itself on some errors of the disk
+                raise Over("the store cannot write its file at the moment; try again later") from error
+            connection.execute("ROLLBACK TO part")
+            connection.execute("RELEASE part")
+            _translate(error)
+            raise
+        connection.execute("RELEASE part")
 
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
         return self._execute(statement, values).fetchall()

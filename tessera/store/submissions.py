@@ -69,8 +69,8 @@ def submit(session: Session, caller: Caller, task_id: str, request: dict[str, An
     )
     session.change(_END, task=task.number, at_fence=task.fence, next_state=ended.state_after)
     receipt = _receipt(session, task, ended)
-    _keep(session, caller, task, ended, request.get("failure"), receipt)
     answer = compact(receipt)
+    _keep(session, caller, task, ended, request.get("failure"), receipt, answer)
     if name is not None:
         idempotency.keep(session, caller.key_id, "submit", name, digest, answer)
     return answer
@@ -104,6 +104,7 @@ def _keep(
     ended: _Ended,
     failure: str | None,
     receipt: dict[str, Any],
+    answer: bytes,
 ) -> None:
     brief = json.loads(tasks.brief(session, task.number))
     item = observations.build_item(
@@ -144,7 +145,7 @@ def _keep(
         brief=None,
         output=ended.output,
         failure=failure,
-        receipt=compact(receipt),
+        receipt=answer,
     )
     executions.keep(session, [row])
 
