@@ -76,7 +76,6 @@ class SqliteDatabase(Database):
             "journal_mode=WAL",
             "synchronous=FULL",
             "journal_size_limit=67108864",
-            "wal_autocheckpoint=2000",
             "busy_timeout=0",
         ):
             self._writer.execute(f"PRAGMA {pragma}").fetchall()

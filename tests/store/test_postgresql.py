@@ -295,7 +295,7 @@ def test_what_meets_another_is_done_anew(opened: Store) -> None:
         for done in [pool.submit(change, "a", "b"), pool.submit(change, "b", "a")]:
             done.result(60)
 
-    assert len(tries) == 3
+    assert len(tries) > 2
     with database.read() as session:
         assert [session.row(_VALUE, name=name) for name in ("a", "b")] == [(2,), (2,)]
 
