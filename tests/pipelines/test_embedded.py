@@ -1,5 +1,6 @@
 """The store that the workspace starts for itself."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -68,5 +69,5 @@ def test_the_store_obeys_a_signal_by_closing_its_database(tmp_path: Path, number
         said = child.stdout.read()
 
     assert child.wait(20) == 0
-    assert said == ""
+    assert [json.loads(line)["message"] for line in said.splitlines()] == ["closing"]
     assert {path.name for path in (tmp_path / "home").iterdir()} == {"admin.key", "tessera.db"}
