@@ -1,5 +1,7 @@
 """Ids, time and SimHash."""
 
+import hashlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +62,14 @@ def _apart(first: int, second: int) -> int:
 
 def test_simhash_of_no_words_is_nothing() -> None:
     assert simhash.simhash([]) is None
+
+
+@given(st.lists(st.text(max_size=4), min_size=1, max_size=20))
+def test_each_bit_of_a_simhash_is_the_majority_of_the_words_bits(words: list[str]) -> None:
+    hashes = [int.from_bytes(hashlib.blake2b(w.encode(), digest_size=8).digest(), "big") for w in words]
+    due = sum(1 << bit for bit in range(64) if 2 * sum((h >> bit) & 1 for h in hashes) > len(hashes))
+
+    assert simhash.simhash(words) == due
 
 
 def test_simhash_does_not_depend_on_the_order_of_words() -> None:
