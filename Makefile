@@ -82,7 +82,7 @@ $(BENCH_READY): $(READY) bench/requirements.lock
 	@touch $(BENCH_READY)
 
 lock: $(READY) ## Resolve pyproject.toml anew into requirements.lock and bench/requirements.lock
-	@$(PY) -m uv pip compile --quiet pyproject.toml --extra server --extra workspace --extra dev \
+	@$(PY) -m uv pip compile --quiet pyproject.toml --extra server --extra workspace --extra cluster --extra dev \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url -o requirements.lock
 	@$(PY) -m uv pip compile --quiet pyproject.toml --extra server --extra workspace --extra bench --constraint requirements.lock \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url -o bench/requirements.lock
