@@ -84,7 +84,7 @@ def prepare(home: Path, plan: Plan, told: Told) -> dict[str, Any]:
         past.multiply(home / "tessera.db", plan.names, each, lambda done: told("old observations", done, plan.old))
         lap("copies")
     with stage.store(settings), Client(settings.url, settings.require_key()) as admin:
-        stage.configure(admin, plan.names)
+        stage.configure(admin, plan.names, plan.loaded)
         if each:
             learn(settings, admin, plan.names, told)
             lap("pulled and learned")

@@ -17,8 +17,9 @@ from pipelines import attached, embedded, instance
 from tessera import Client
 from tessera.settings import Settings
 
+MEMORY = "memory:minhash-lsh:v1"
 LEARNERS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("memory:minhash-lsh:v1", {}),
+    (MEMORY, {}),
     ("path_statistics:wilson-grouping:v1", {}),
     ("routing_weights:beta-bandit:v1", {"dimension": "method"}),
     ("evaluation:off-policy:v1", {"dimension": "method"}),
@@ -60,12 +61,17 @@ def store(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         yield child
 
 
-def configure(admin: Client, queues: Sequence[str]) -> None:
-    """Install the specs and switch the learners on for the queues, shown to their readers."""
+def configure(admin: Client, queues: Sequence[str], live: Sequence[str]) -> None:
+    """Install the specs and switch the learners on for the queues, shown to their readers.
+
+    The memory is for the live queues alone: it indexes 2,000 runs at a time, and millions of old ones would take
+    longer than everything else here.
+    """
     specs.install(admin, [pack.noun(name, spec) for name, spec in pack.SPECS.items()])
     for queue in queues:
         for spec, options in LEARNERS:
-            specs.configure(admin, spec, queue, surface=True, options=options)
+            if spec != MEMORY or queue in live:
+                specs.configure(admin, spec, queue, surface=True, options=options)
 
 
 def worker_key(admin: Client, queues: Sequence[str]) -> str:
