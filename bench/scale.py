@@ -1,8 +1,8 @@
 """A simulator of what grows: rows written an operation, the memory index's head and manifests, bytes a run.
 
-`python -m bench.scale` prints the arithmetic to 1,000 queues and a billion runs, `--svg FILE` draws it. Counts
-and head sizes are exact, byte for byte, and held against a real store by a test; sizes of what varies (an
-observation, an index entry) are parameters, whose defaults were measured.
+`python -m bench.scale` prints the arithmetic to 1,000 queues and a billion runs, `--svg FILE` draws it.
+Counts and head sizes are exact, byte for byte, and held against a real store by a test; sizes of what varies
+(an observation, an index entry) are parameters, whose defaults were measured.
 """
 
 import argparse
@@ -30,15 +30,14 @@ BUDGET = int(LEARNER.spec["budget"]["observations"])
 class Sizes:
     """Bytes of what varies, as measured by a soak; docs/scale.md says where."""
 
-    stored_run: float = 3_010.0
+    live_run: float = 7_000.0
     lake_row: float = 200.0
     index_entry: float = 640.0
-    dagster_run: float = 400_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What operations write: entries of tables and indexes together, as `tessera stats --write-cost` prints them.
+    """What operations write: entries of tables and indexes together, as `tessera stats --write-cost` counts.
 
     Of an index run the table rows apart, since those can be counted over a whole run of it.
     """
@@ -70,8 +69,8 @@ class Costs:
 class Index:
     """The memory index of one queue, as it stands after some runs.
 
-    ``pins`` and ``manifests`` are what the head pins: entries, first and last cursor, and the number in its
-    key. ``written`` is bytes of all head versions, ``rows`` all table rows that its runs wrote.
+    ``pins`` are those of segments: entries, first and last cursor, and the number in the key. ``written`` is
+    bytes of all head versions, ``largest`` of the largest, ``rows`` all table rows that its runs wrote.
     """
 
     name: str
@@ -84,6 +83,7 @@ class Index:
     manifests: int = 0
     rows: int = 0
     written: int = 0
+    largest: int = 0
     _pinned: int = 0
     _manifests: int = 0
 
@@ -105,6 +105,7 @@ class Index:
         self.entries, self.cursor, self.runs = self.entries + len(cursors), cursors[-1], self.runs + 1
         self.rows += costs.rows(new, first=self.runs == 1)
         self.written += self.head_bytes
+        self.largest = max(self.largest, self.head_bytes)
 
     @property
     def head_bytes(self) -> int:
@@ -138,3 +139,130 @@ def grown(index: Index, parts: Iterable[range], costs: Costs) -> Index:
     for part in parts:
         index.run(part, costs)
     return index
+
+
+QUEUES = 1_000
+TOTAL = 1_000_000_000
+RHYTHMS = (32, 333, BUDGET)
+"""Observations of one index run: the trigger, a busy queue's few seconds, and the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A queue's index at some number of observations."""
+
+    size: int
+    observations: int
+    head_bytes: int
+    largest: int
+    manifests: int
+    head_history: int
+    rows: int
+    runs: int
+
+
+def curve(size: int, most: int) -> list[Point]:
+    """An index as it grows to `most` observations, `size` to an index run, at about 40 sizes of it."""
+    index, found, due = Index("memory:minhash-lsh:v1:soak.00", 380), [], float(size)
+    for part in batches(most, size):
+        index.run(part, Costs())
+        if index.entries >= due or index.entries >= most:
+            found.append(
+                Point(
+                    size,
+                    index.entries,
+                    index.head_bytes,
+                    index.largest,
+                    index.manifests,
+                    index.written,
+                    Costs().entries(index.rows, index.runs),
+                    index.runs,
+                )
+            )
+            due = max(due + 1, due * 1.3)
+    return found
+
+
+def table(queues: int, total: int, sizes: Sizes) -> Table:
+    """What so many observations over so many queues come to, by the rhythm of the index."""
+    each = total // queues
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in (
+        "observations an index run",
+        "rows written an observation",
+        "largest head of a queue",
+        "manifests",
+        "heads ever written, an observation",
+        "entries, an observation",
+        "store, whole",
+        "lake, whole",
+    ):
+        shown.add_column(heading, justify="right")
+    for size in RHYTHMS:
+        last = curve(size, each)[-1]
+        heads = last.head_history / last.observations
+        stored = total * (sizes.live_run + sizes.index_entry + heads)
+        shown.add_row(
+            f"{size:,}",
+            f"{Costs().observation + last.rows / last.observations:.1f}",
+            sized(last.largest),
+            f"{last.manifests:,}",
+            sized(round(heads)),
+            sized(round(sizes.index_entry)),
+            sized(round(stored)),
+            sized(round(total * sizes.lake_row)),
+        )
+    return shown
+
+
+def picture(most: int) -> str:
+    """An SVG: a queue's head, and bytes of heads an observation, as the queue grows."""
+    import altair as alt
+    import vl_convert
+
+    rows = [
+        {
+            "runs": point.observations,
+            "head": point.head_bytes / 1024,
+            "history": point.head_history / point.observations / 1024,
+            "rhythm": f"{point.size:,}",
+        }
+        for size in RHYTHMS
+        for point in curve(size, most)
+    ]
+    base = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line()
+        .encode(
+            x=alt.X("runs:Q", title="observations of one queue", scale=alt.Scale(type="log")),
+            color=alt.Color(
+                "rhythm:N", title="observations an index run", sort=[f"{size:,}" for size in RHYTHMS]
+            ),
+        )
+    )
+
+    def panel(name: str, title: str) -> Any:
+        return base.encode(y=alt.Y(f"{name}:Q", title=title, scale=alt.Scale(type="log"))).properties(
+            width=300, height=220
+        )
+
+    chart = panel("head", "head, KiB") | panel("history", "heads ever written, KiB an observation")
+    return str(vl_convert.vegalite_to_svg(chart.to_dict()))
+
+
+def main() -> int:
+    """Print the arithmetic; draw it when asked to."""
+    parser = argparse.ArgumentParser(prog="scale", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--queues", type=int, default=QUEUES)
+    parser.add_argument("--total", type=int, default=TOTAL, help="observations in all of them")
+    parser.add_argument("--svg", type=Path, help="where to draw the growth of one queue's index")
+    given = parser.parse_args()
+    print(f"{given.total:,} observations in {given.queues:,} queues, written as they come:")
+    Console(width=200).print(table(given.queues, given.total, Sizes()))
+    if given.svg is not None:
+        given.svg.write_text(picture(10_000_000), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

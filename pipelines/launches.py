@@ -77,7 +77,7 @@ def sibling_in_flight(instance: dg.DagsterInstance, queue: str, asset: str) -> b
 def tags(parts: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The tags of a run for some identities, each with its asset.
 
-    Those of the first are the plain ones; each further one has tags of its own name, since a tag has one value.
+    Those of the first are the plain ones; each further one has tags of its own, since a tag has one value.
     """
     (identity, asset), *further = parts
     named = {IDENTITY: identity, ASSET: asset}

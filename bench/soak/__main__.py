@@ -1,7 +1,8 @@
 """`make soak`: the load on an empty store, then the same with old observations already there.
 
-Exit status 1 when anything is lost or doubled or a lag grows. What was measured is kept in a folder: JSON lines,
-the same as Parquet, `findings.json` and `soak.svg`; the store and the lake are removed unless told otherwise.
+Exit status 1 when anything is lost or doubled or a lag grows. What was measured is kept in a folder: JSON
+lines, the same as Parquet, `findings.json` and `soak.svg`; the store and the lake are removed unless told
+otherwise.
 """
 
 import argparse
@@ -47,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return stopped.status
     if given.prepare:
         return 0
-    console.print("nothing lost, nothing doubled, no lag grows" if good else "[bold]a verdict is not good[/bold]")
+    console.print(
+        "nothing lost, nothing doubled, no lag grows" if good else "[bold]a verdict is not good[/bold]"
+    )
     return 0 if good else 1
 
 
@@ -70,7 +73,9 @@ def _one(name: str, plan: run.Plan, out: Path, given: argparse.Namespace) -> dic
     """One half: prepare, soak, judge, draw, print."""
     home = (out / "home").absolute()
     old = f"{plan.old:,} old observations" if plan.old else "an empty store"
-    console.print(f"[bold]{name}[/bold]: {plan.rate:,.0f} observations a minute for {plan.seconds} s beside {old}")
+    console.print(
+        f"[bold]{name}[/bold]: {plan.rate:,.0f} observations a minute for {plan.seconds} s beside {old}"
+    )
     with _bars() as told:
         prepared = run.prepare(home, plan, told)
         if given.prepare:
@@ -83,7 +88,9 @@ def _one(name: str, plan: run.Plan, out: Path, given: argparse.Namespace) -> dic
         rows = findings.lines(out / f"{file}.jsonl")
         pl.from_dicts(rows, infer_schema_length=None).write_parquet(out / f"{file}.parquet")
     pl.from_dicts(run.observations(out), infer_schema_length=None).write_parquet(out / "load.parquet")
-    (out / "soak.svg").write_text(picture.draw(out, found["begin"], f"{plan.rate:,.0f} a minute, {old}"), "utf-8")
+    (out / "soak.svg").write_text(
+        picture.draw(out, found["begin"], f"{plan.rate:,.0f} a minute, {old}"), "utf-8"
+    )
     console.print(findings.table(found))
     console.print(f"measured: {out}", soft_wrap=True)
     if not given.keep:

@@ -41,8 +41,13 @@ def of(out: Path, ran: dict[str, Any]) -> dict[str, Any]:
         "milliseconds": {
             call: verdicts.percentiles([1000 * line[call] for line in done if call in line]) for call in CALLS
         },
-        "lag": {reader: _lag(lag, reader, begin, end, offered) for reader in dict.fromkeys(row["reader"] for row in lag)},
-        "memory": {role: _memory(machine, role, begin, end) for role in ("store", "daemon", "code server", "load")},
+        "lag": {
+            reader: _lag(lag, reader, begin, end, offered)
+            for reader in dict.fromkeys(row["reader"] for row in lag)
+        },
+        "memory": {
+            role: _memory(machine, role, begin, end) for role in ("store", "daemon", "code server", "load")
+        },
         "runs_memory_max": max((row["rss"].get("runs", 0) for row in machine), default=0),
         "cpu_share": _shares(machine, begin, end),
         "wal_max": max((row["wal"] for row in machine), default=0),
@@ -72,7 +77,9 @@ def _errors(done: Sequence[dict[str, Any]]) -> dict[str, int]:
     return found
 
 
-def _lag(rows: Sequence[dict[str, Any]], reader: str, begin: float, end: float, offered: float) -> dict[str, Any]:
+def _lag(
+    rows: Sequence[dict[str, Any]], reader: str, begin: float, end: float, offered: float
+) -> dict[str, Any]:
     """All queues together, by sample."""
     queues = len({row["queue"] for row in rows})
     mine = [row for row in rows if row["reader"] == reader]
@@ -155,8 +162,8 @@ def table(found: dict[str, Any]) -> Table:
     counts = found["counts"]
     shown.add_row(
         "counts",
-        f"{counts['acknowledged']:,} acknowledged, {counts['store']:,} in the store, {counts['lake_rows']:,} rows "
-        f"of {counts['lake_runs']:,} runs in the lake: {counts['lost']} lost, {counts['doubled']} doubled, "
+        f"{counts['acknowledged']:,} acknowledged, {counts['store']:,} in the store, {counts['lake_rows']:,} "
+        f"rows of {counts['lake_runs']:,} runs in the lake: {counts['lost']} lost, {counts['doubled']} doubled, "
         f"{counts['unanswered']} kept without an answer",
     )
     kept = sum(one["store"] for one in found["whole_queues"])
@@ -182,15 +189,18 @@ def table(found: dict[str, Any]) -> Table:
     if growth:
         shown.add_row(
             "grew by",
-            f"database {sized(growth['database'])}, lake {sized(growth['lake_bytes'])} in {growth['lake_files']} files, "
-            f"Dagster {sized(growth['dagster_bytes'])} in {growth['dagster_files']} files; log at most "
+            f"database {sized(growth['database'])}, lake {sized(growth['lake_bytes'])} in "
+            f"{growth['lake_files']} files, Dagster {sized(growth['dagster_bytes'])} in {growth['dagster_files']} files; log at most "
             f"{sized(found['wal_max'])}",
         )
     for asset, one in found["dagster_runs"]["by_asset"].items():
         shown.add_row(
-            f"runs, {asset}", f"{one['runs']}; took {_three(one['seconds'], 's')}; waited {_three(one['waited'], 's')}"
+            f"runs, {asset}",
+            f"{one['runs']}; took {_three(one['seconds'], 's')}; waited {_three(one['waited'], 's')}",
         )
-    statuses = ", ".join(f"{times} {status.lower()}" for status, times in found["dagster_runs"]["by_status"].items())
+    statuses = ", ".join(
+        f"{times} {status.lower()}" for status, times in found["dagster_runs"]["by_status"].items()
+    )
     shown.add_row("runs launched", f"{found['dagster_runs']['launched']}: {statuses or 'none'}")
     shown.add_row("caught up", f"in {found['catching_up_seconds']} s after the load, by `workspace run`")
     return shown
@@ -199,7 +209,9 @@ def table(found: dict[str, Any]) -> Table:
 def _three(values: dict[str, float | None], unit: str) -> str:
     if values["p50"] is None:
         return "none"
-    return f"p50 {values['p50']:.3g} {unit}, p99 {values['p99']:.3g} {unit}, at most {values['max']:.3g} {unit}"
+    return (
+        f"p50 {values['p50']:.3g} {unit}, p99 {values['p99']:.3g} {unit}, at most {values['max']:.3g} {unit}"
+    )
 
 
 def _lag_told(one: dict[str, Any]) -> str:

@@ -19,18 +19,18 @@ from tessera.errors import TesseraError
 KINDS = tuple(f"verb.pack.{sort}" for sort in ("logs", "images", "tables", "sources", "mixed"))
 METHODS = {"zlib-1": 0.55, "zlib-9": 0.62, "bz2-9": 0.66, "lzma-6": 0.78}
 """By method, how often its runs are accepted."""
-WORDS = (
-    "pack the weekly archive of the folder and keep the order of its files under one second measure size "
-    "budget codec level entropy native text binary report stream block window dictionary checksum"
-).split()
+_WORDS = (
+    "pack the weekly archive of the folder and keep the order of its files under one second measure "
+    "size budget codec level entropy native text binary report stream block window dictionary checksum"
+)
 LEASE_SECONDS = 120
 PROBLEMS = 500
 
 
 def problem(number: int) -> str:
     """The text of one of PROBLEMS problems."""
-    words = random.Random(number % PROBLEMS)
-    return f"pack part {number % PROBLEMS}: " + " ".join(words.choice(WORDS) for _ in range(24))
+    draw, words = random.Random(number % PROBLEMS), _WORDS.split()
+    return f"pack part {number % PROBLEMS}: " + " ".join(draw.choice(words) for _ in range(24))
 
 
 def brief(number: int) -> dict[str, Any]:
@@ -51,7 +51,11 @@ def outcome(number: int, method: str) -> dict[str, Any]:
         "summaries": {"problem": problem(number), "solution": f"{method} over the whole folder"},
         "harness": "soak",
         "model": None,
-        "usage": {"input_tokens": 900 + number % 200, "output_tokens": 120, "total_tokens": 1020 + number % 200},
+        "usage": {
+            "input_tokens": 900 + number % 200,
+            "output_tokens": 120,
+            "total_tokens": 1020 + number % 200,
+        },
         "learning": {
             "outcome": "succeeded" if ok else "failed",
             "went_right": ["measured before choosing"],
@@ -74,7 +78,7 @@ class Worker:
         self._client, self._queues, self._out, self._lock = client, queues, out, lock
 
     def work(self, begin: float, first: int, step: int, every: float, count: int) -> None:
-        """Do the observations `first`, `first + step`, … below `count`; number n is due at begin + n * every."""
+        """Do the observations `first`, `first + step`, … below `count`; number n is due n * every after begin."""
         for number in range(first, count, step):
             due = begin + number * every
             time.sleep(max(0.0, due - time.time()))
@@ -114,7 +118,13 @@ class Worker:
 def main() -> None:
     """Work until this process's share is done. TESSERA_URL and TESSERA_KEY say where."""
     parser = argparse.ArgumentParser()
-    for name, kind in (("begin", float), ("every", float), ("count", int), ("process", int), ("processes", int)):
+    for name, kind in (
+        ("begin", float),
+        ("every", float),
+        ("count", int),
+        ("process", int),
+        ("processes", int),
+    ):
         parser.add_argument(f"--{name}", type=kind, required=True)
     parser.add_argument("--threads", type=int, default=6)
     parser.add_argument("--out", type=Path, required=True)

@@ -53,11 +53,18 @@ def import_blocks(admin: Client, queues: Sequence[str], size: int = BLOCK) -> No
         admin.import_attempts(queue, [attempt(number) for number in range(size)])
 
 
-def multiply(database: Path, queues: Sequence[str], each: int, told: Callable[[int], None] | None = None) -> None:
+def multiply(
+    database: Path, queues: Sequence[str], each: int, told: Callable[[int], None] | None = None
+) -> None:
     """Bring each queue, which has one block and nothing else, to `each` observations. No server may be up."""
     connection = sqlite3.connect(database, isolation_level=None)
     try:
-        for pragma in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_CACHE_KIB}", "locking_mode=EXCLUSIVE"):
+        for pragma in (
+            "journal_mode=OFF",
+            "synchronous=OFF",
+            f"cache_size=-{_CACHE_KIB}",
+            "locking_mode=EXCLUSIVE",
+        ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         done = 0
         for queue in queues:
@@ -83,13 +90,19 @@ def multiply(database: Path, queues: Sequence[str], each: int, told: Callable[[i
 class _Row:
     """One run of the block, cut where a copy differs."""
 
-    def __init__(self, execution: tuple[Any, ...], details: tuple[Any, ...], identity: str, content: str) -> None:
+    def __init__(
+        self, execution: tuple[Any, ...], details: tuple[Any, ...], identity: str, content: str
+    ) -> None:
         number, token, *self.columns = execution
         self.item: bytes = self.columns[7]
         self.details, self.identity, self.content = details, identity, content
         item = self.item.decode()
         parts: list[str] = []
-        for name, text in (("run_id", f"run-{number}-{token}"), ("cursor", str(number)), ("task_id", "import-")):
+        for name, text in (
+            ("run_id", f"run-{number}-{token}"),
+            ("cursor", str(number)),
+            ("task_id", "import-"),
+        ):
             head, found, item = item.partition(f'"{name}":"{text}')
             assert found, f"the observation has no {name} where it is looked for"
             parts.append(f'{head}"{name}":"')
@@ -108,8 +121,8 @@ class _Row:
 
 def _block(connection: sqlite3.Connection, queue: str) -> list[_Row]:
     rows = connection.execute(
-        "SELECT e.number, e.token, e.queue, e.kind, e.audience, e.pinned, e.pins, e.input_digest, e.input_type, "
-        "e.item, e.simhash, d.task, d.brief, d.output, d.failure, d.receipt, i.identity, i.content "
+        "SELECT e.number, e.token, e.queue, e.kind, e.audience, e.pinned, e.pins, e.input_digest, "
+        "e.input_type, e.item, e.simhash, d.task, d.brief, d.output, d.failure, d.receipt, i.identity, i.content "
         "FROM executions e JOIN execution_details d ON d.number = e.number "
         "JOIN imports i ON i.queue = e.queue AND i.number = e.number WHERE e.queue = ? ORDER BY e.number",
         (queue,),

@@ -1,4 +1,4 @@
-"""The picture of a soak: lag, memory and latency over time, one above the other, as an SVG without a browser."""
+"""The picture of a soak: lag, memory and latency over time, one above the other, as an SVG."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,7 +58,9 @@ def _lag(out: Path, begin: float) -> list[dict[str, Any]]:
 def _memory(out: Path, begin: float) -> list[dict[str, Any]]:
     rows = findings.lines(out / "machine.jsonl")
     return [
-        _point(row["at"] - begin, role, bytes_ / (1 << 20)) for row in rows for role, bytes_ in row["rss"].items()
+        _point(row["at"] - begin, role, bytes_ / (1 << 20))
+        for row in rows
+        for role, bytes_ in row["rss"].items()
     ]
 
 

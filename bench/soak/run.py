@@ -1,7 +1,7 @@
 """One soak from its store to its counts: prepare what is to be there before, load, watch, catch up, count.
 
-Promises that what it starts has ended when it returns, and that counts are taken after the workspace has come to
-the store's newest run by itself. The daemon is ended in the middle of its work, as a machine would end it.
+Promises that what it starts has ended when it returns, and that counts are taken after the workspace has come
+to the store's newest run. The daemon is ended in the middle of its work, as a machine would end it.
 """
 
 import json
@@ -32,7 +32,7 @@ Told = Callable[[str, float, float | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a soak is: ``rate`` in observations a minute, ``old`` in all queues together, ``live`` of them loaded."""
+    """What a soak is: ``rate`` observations a minute, ``old`` ones in all queues, ``live`` queues loaded."""
 
     seconds: int = 600
     rate: float = 10_000
@@ -81,7 +81,9 @@ def prepare(home: Path, plan: Plan, told: Told) -> dict[str, Any]:
             past.import_blocks(admin, plan.names, min(each, past.BLOCK))
     lap("first blocks by import")
     if each > past.BLOCK:
-        past.multiply(home / "tessera.db", plan.names, each, lambda done: told("old observations", done, plan.old))
+        past.multiply(
+            home / "tessera.db", plan.names, each, lambda done: told("old observations", done, plan.old)
+        )
         lap("copies")
     with stage.store(settings), Client(settings.url, settings.require_key()) as admin:
         stage.configure(admin, plan.names, plan.loaded)
@@ -94,7 +96,7 @@ def prepare(home: Path, plan: Plan, told: Told) -> dict[str, Any]:
 
 
 def learn(settings: Settings, admin: Client, queues: Sequence[str], told: Told) -> None:
-    """Bring the workspace to the store's newest run, in this process. Raises TesseraError when a queue fails."""
+    """Bring the workspace to the store's newest run, in this process. Raises TesseraError for what failed."""
     for library in ("dagster", "sqlalchemy.pool"):  # what they tell in passing; errors come back as outcomes
         logging.getLogger(library).setLevel(logging.CRITICAL)
     done = 0
@@ -118,13 +120,17 @@ def soak(home: Path, plan: Plan, out: Path, told: Told) -> dict[str, Any]:
         newest = newest_number(settings)
         secret = stage.worker_key(admin, plan.loaded)
         with stage.daemon(settings) as daemon:
-            begin, end, faults = _load(settings, plan, secret, out, {"store": [server.pid], "daemon": [daemon.pid]}, told)
+            begin, end, faults = _load(
+                settings, plan, secret, out, {"store": [server.pid], "daemon": [daemon.pid]}, told
+            )
         began = time.monotonic()
         learn(settings, admin, plan.loaded, told)
         caught_up = time.monotonic() - began
     runs = dagster_runs(settings, begin)
     _lines(out / "runs.jsonl", runs)
-    counts = verdicts.count(acknowledged(out), in_store(settings, newest, plan.loaded), in_lake(settings, newest, plan.loaded))
+    counts = verdicts.count(
+        acknowledged(out), in_store(settings, newest, plan.loaded), in_lake(settings, newest, plan.loaded)
+    )
     return {
         "plan": asdict(plan),
         "begin": begin,
@@ -203,7 +209,8 @@ def in_store(settings: Settings, after: int, queues: Sequence[str]) -> list[str]
             row[0]
             for queue in queues
             for row in database.execute(
-                "SELECT 'run-' || number || '-' || token FROM executions WHERE queue = ? AND number > ?", (queue, after)
+                "SELECT 'run-' || number || '-' || token FROM executions WHERE queue = ? AND number > ?",
+                (queue, after),
             )
         ]
 
@@ -211,17 +218,21 @@ def in_store(settings: Settings, after: int, queues: Sequence[str]) -> list[str]
 def in_lake(settings: Settings, after: int, queues: Sequence[str]) -> list[str]:
     """The run ids of the queues' rows in the lake after a number, each row's."""
     lake = Lake(settings.lake)
-    return [run for queue in queues for run in lake.observations(queue, after=after, columns=["run_id"])["run_id"]]
+    return [
+        run for queue in queues for run in lake.observations(queue, after=after, columns=["run_id"])["run_id"]
+    ]
 
 
 def whole(settings: Settings, queues: Sequence[str]) -> list[dict[str, Any]]:
-    """For each queue, old ones included: executions in the store, rows in the lake, and distinct runs of them."""
+    """For each queue, old ones included: executions in the store, rows of the lake, and distinct runs of them."""
     lake, found = Lake(settings.lake), []
     with sqlite3.connect(settings.home / "tessera.db") as database:
         for queue in queues:
             (kept,) = database.execute("SELECT count(*) FROM executions WHERE queue = ?", (queue,)).fetchone()
             rows = lake.observations(queue, columns=["run_id"])["run_id"]
-            found.append({"queue": queue, "store": kept, "lake_rows": len(rows), "lake_runs": rows.n_unique()})
+            found.append(
+                {"queue": queue, "store": kept, "lake_rows": len(rows), "lake_runs": rows.n_unique()}
+            )
     return found
 
 

@@ -64,8 +64,8 @@ def store(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
 def configure(admin: Client, queues: Sequence[str], live: Sequence[str]) -> None:
     """Install the specs and switch the learners on for the queues, shown to their readers.
 
-    The memory is for the live queues alone: it indexes 2,000 runs at a time, and millions of old ones would take
-    longer than everything else here.
+    The memory is for the live queues alone: it indexes 2,000 runs at a time, and millions of old ones would
+    take longer than everything else here.
     """
     specs.install(admin, [pack.noun(name, spec) for name, spec in pack.SPECS.items()])
     for queue in queues:
@@ -108,4 +108,3 @@ def dagster_daemon() -> int:
 
     daemon_main()  # type: ignore[no-untyped-call] # a plain function without annotations
     return 0
-

@@ -1,7 +1,7 @@
 """Judges a soak by what was measured: counts first, then whether lag or memory grows. Pure.
 
-A slope is fitted to the means of equal blocks of the steady part, so that the ups and downs between two runs of
-the workspace are not taken for independent points; its interval is Student's, 95%.
+A slope is fitted to the means of equal blocks of the steady part, so that the ups and downs between two runs
+of the workspace are not taken for independent points; its interval is Student's, 95%.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,9 +54,9 @@ def steady(points: Iterable[tuple[float, float]], begin: float, end: float) -> l
 class Counts:
     """What was acknowledged, beside what the store and the lake hold of the same time.
 
-    ``lost`` are acknowledged runs that the store or the lake does not have, ``doubled`` rows of the lake beyond
-    one a run, or runs of the store that are in the lake not at all or more than once. ``unanswered`` are runs
-    that the store kept although their worker got no answer: neither lost nor doubled.
+    ``lost`` are acknowledged runs that the store does not have, and runs of the store that the lake does not
+    have; ``doubled`` rows of the lake beyond one a run, rows of no run, and runs acknowledged twice.
+    ``unanswered`` are runs that the store kept although their worker got no answer: neither of the two.
     """
 
     acknowledged: int

@@ -1,7 +1,8 @@
 """Measures while the load runs: memory and processor time by role, sizes, and how far each reader is behind.
 
-Reads the store's file and the lake beside their owners, so that the store answers nothing for it. Once a second
-what is cheap, every few seconds the lag and the sizes of folders. Leaves out judging (`bench.soak.verdicts`).
+Reads the store's file and the lake beside their owners, so that the store answers nothing for it. Once a
+second what is cheap, every few seconds the lag and the sizes of folders. Leaves out judging
+(`bench.soak.verdicts`).
 """
 
 import json
@@ -34,7 +35,9 @@ class Watch:
     `roots` are the processes that were started, by role; what Dagster's daemon starts is told apart here.
     """
 
-    def __init__(self, settings: Settings, queues: Sequence[str], roots: Mapping[str, Sequence[int]], out: Path) -> None:
+    def __init__(
+        self, settings: Settings, queues: Sequence[str], roots: Mapping[str, Sequence[int]], out: Path
+    ) -> None:
         self._settings, self._queues, self._roots = settings, queues, roots
         self._machine = (out / "machine.jsonl").open("w", buffering=1)
         self._lag = (out / "lag.jsonl").open("w", buffering=1)
@@ -66,7 +69,11 @@ class Watch:
                     for line in lags(database, lake, self._queues):
                         self._lag.write(json.dumps(line) + "\n")
                 self._machine.write(json.dumps(sample) + "\n")
-            except (psutil.Error, OSError, sqlite3.Error) as error:  # a process or a file went while it was read
+            except (
+                psutil.Error,
+                OSError,
+                sqlite3.Error,
+            ) as error:  # a process or a file went while it was read
                 self.faults.append(f"{type(error).__name__}: {error}")
             number, due = number + 1, due + EVERY_SECONDS
             self._stop.wait(max(0.0, due - time.monotonic()))
@@ -144,7 +151,12 @@ def lags(database: sqlite3.Connection, lake: Lake, queues: Sequence[str]) -> Ite
         cursors = {LAKE: 0 if table is None else table.transaction_version(queue) or 0}
         cursors |= {spec: cursor_of(database, spec, options, queue) for spec, options in LEARNERS}
         for reader, cursor in cursors.items():
-            yield {"at": round(time.time(), 3), "queue": queue, "reader": reader, "lag": after(database, queue, cursor)}
+            yield {
+                "at": round(time.time(), 3),
+                "queue": queue,
+                "reader": reader,
+                "lag": after(database, queue, cursor),
+            }
 
 
 def cursor_of(database: sqlite3.Connection, spec: str, options: Mapping[str, Any], queue: str) -> int:
@@ -158,5 +170,7 @@ def cursor_of(database: sqlite3.Connection, spec: str, options: Mapping[str, Any
 
 def after(database: sqlite3.Connection, queue: str, cursor: int) -> int:
     """How many executions of a queue lie after a cursor."""
-    counted = database.execute("SELECT count(*) FROM executions WHERE queue = ? AND number > ?", (queue, cursor))
+    counted = database.execute(
+        "SELECT count(*) FROM executions WHERE queue = ? AND number > ?", (queue, cursor)
+    )
     return int(counted.fetchone()[0])

@@ -35,7 +35,9 @@ def test_head_manifests_and_rows_written_are_exactly_those_of_a_real_index(
         writer.append(rows(first, count), first + count - 1)
         before, written = simulated.rows, database.rows_changed
         SHOWN.learn(client, lake, QUEUE)
-        grown(simulated, (range(first + part[0] - 1, first + part[-1]) for part in batches(count, size)), COSTS)
+        grown(
+            simulated, (range(first + part[0] - 1, first + part[-1]) for part in batches(count, size)), COSTS
+        )
 
         body = client.get_record(store_name, head)["body"]
         assert (body["entries"], body["cursor"]) == (simulated.entries, str(simulated.cursor))

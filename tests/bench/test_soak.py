@@ -66,7 +66,9 @@ def test_copies_of_a_block_are_what_the_import_made_under_other_ids(tmp_path: Pa
     with sqlite3.connect(home / "tessera.db") as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert database.execute("SELECT count(*) FROM simhash_bands").fetchone() == (8 * 140,)
-        values = "SELECT group_concat(value) FROM (SELECT value FROM simhash_bands WHERE number = ? ORDER BY band)"
+        values = (
+            "SELECT group_concat(value) FROM (SELECT value FROM simhash_bands WHERE number = ? ORDER BY band)"
+        )
         first, copy = (int(items[0][at]["cursor"]) for at in (3, 23))
         assert database.execute(values, (first,)).fetchone() == database.execute(values, (copy,)).fetchone()
 

@@ -38,7 +38,10 @@ def test_memory_grows_when_even_the_low_end_is_above_a_mebibyte_a_minute() -> No
 
 
 def test_the_first_quarter_and_what_is_after_the_load_are_left_out() -> None:
-    assert steady([(0, 1.0), (24.9, 1.0), (25, 2.0), (100, 3.0), (101, 4.0)], 0, 100) == [(25, 2.0), (100, 3.0)]
+    assert steady([(0, 1.0), (24.9, 1.0), (25, 2.0), (100, 3.0), (101, 4.0)], 0, 100) == [
+        (25, 2.0),
+        (100, 3.0),
+    ]
 
 
 def test_nothing_lost_and_nothing_doubled_is_told_from_each_of_its_opposites() -> None:

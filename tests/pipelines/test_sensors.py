@@ -256,7 +256,11 @@ def test_what_is_due_of_a_queue_for_the_first_time_is_one_run_and_what_failed_ru
     ended(history, together, "FAILURE")
     assert skipped(tick()).count("failed 1 times, tried again in 2 minutes") == 3
     alone = sensors.look(admin, lake, history, now=time.time() + 121).requests
-    assert [one.tags[launches.ASSET] for one in alone] == ["path_scorecard", "routing_weights", "memory_index"]
+    assert [one.tags[launches.ASSET] for one in alone] == [
+        "path_scorecard",
+        "routing_weights",
+        "memory_index",
+    ]
     assert len({one.run_key for one in alone}) == 3
     assert all(one.run_key == f"{one.tags[launches.IDENTITY]}:1" for one in alone)
 
