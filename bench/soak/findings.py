@@ -163,8 +163,8 @@ def table(found: dict[str, Any]) -> Table:
     shown.add_row(
         "counts",
         f"{counts['acknowledged']:,} acknowledged, {counts['store']:,} in the store, {counts['lake_rows']:,} "
-        f"rows of {counts['lake_runs']:,} runs in the lake: {counts['lost']} lost, {counts['doubled']} doubled, "
-        f"{counts['unanswered']} kept without an answer",
+        f"rows of {counts['lake_runs']:,} runs in the lake: {counts['lost']} lost, {counts['doubled']} "
+        f"doubled, {counts['unanswered']} kept without an answer",
     )
     kept = sum(one["store"] for one in found["whole_queues"])
     rows, runs = (sum(one[name] for one in found["whole_queues"]) for name in ("lake_rows", "lake_runs"))
@@ -190,8 +190,8 @@ def table(found: dict[str, Any]) -> Table:
         shown.add_row(
             "grew by",
             f"database {sized(growth['database'])}, lake {sized(growth['lake_bytes'])} in "
-            f"{growth['lake_files']} files, Dagster {sized(growth['dagster_bytes'])} in {growth['dagster_files']} files; log at most "
-            f"{sized(found['wal_max'])}",
+            f"{growth['lake_files']} files, Dagster {sized(growth['dagster_bytes'])} in "
+            f"{growth['dagster_files']} files; log at most {sized(found['wal_max'])}",
         )
     for asset, one in found["dagster_runs"]["by_asset"].items():
         shown.add_row(

@@ -78,7 +78,7 @@ class Worker:
         self._client, self._queues, self._out, self._lock = client, queues, out, lock
 
     def work(self, begin: float, first: int, step: int, every: float, count: int) -> None:
-        """Do the observations `first`, `first + step`, … below `count`; number n is due n * every after begin."""
+        """Do the observations `first`, `first + step`, … below `count`; n is due at begin + n * every."""
         for number in range(first, count, step):
             due = begin + number * every
             time.sleep(max(0.0, due - time.time()))

@@ -122,7 +122,8 @@ class _Row:
 def _block(connection: sqlite3.Connection, queue: str) -> list[_Row]:
     rows = connection.execute(
         "SELECT e.number, e.token, e.queue, e.kind, e.audience, e.pinned, e.pins, e.input_digest, "
-        "e.input_type, e.item, e.simhash, d.task, d.brief, d.output, d.failure, d.receipt, i.identity, i.content "
+        "e.input_type, e.item, e.simhash, d.task, d.brief, d.output, d.failure, d.receipt, i.identity, "
+        "i.content "
         "FROM executions e JOIN execution_details d ON d.number = e.number "
         "JOIN imports i ON i.queue = e.queue AND i.number = e.number WHERE e.queue = ? ORDER BY e.number",
         (queue,),

@@ -224,7 +224,7 @@ def in_lake(settings: Settings, after: int, queues: Sequence[str]) -> list[str]:
 
 
 def whole(settings: Settings, queues: Sequence[str]) -> list[dict[str, Any]]:
-    """For each queue, old ones included: executions in the store, rows of the lake, and distinct runs of them."""
+    """For each queue, old ones included: executions of the store, rows of the lake, distinct runs in them."""
     lake, found = Lake(settings.lake), []
     with sqlite3.connect(settings.home / "tessera.db") as database:
         for queue in queues:
