@@ -69,7 +69,7 @@ def look(
     """
     names = sorted(partitions.scopes(client.queues()))
     start = next((place for place, name in enumerate(names) if name >= first), 0)
-    tick, until = Tick(), time.monotonic() + seconds
+    tick, until, config = Tick(), time.monotonic() + seconds, due.config_of(client)
     for place, queue in enumerate([*names[start:], *names[:start]]):
         if place and time.monotonic() > until:
             tick.following = queue
@@ -77,7 +77,7 @@ def look(
         tick.lags[queue] = lag.behind(client, lake, queue)
         fit = [
             launch
-            for entry in due.of_queue(client, queue)
+            for entry in due.of_queue(client, queue, config)
             if (launch := _judged(client, instance, entry, tick, now)) is not None
         ]
         tick.requests += _requests(fit)
