@@ -31,8 +31,8 @@ class Sizes:
     """Bytes of what varies, as measured by a soak; docs/scale.md says where."""
 
     live_run: float = 7_000.0
-    lake_row: float = 200.0
-    index_entry: float = 640.0
+    lake_row: float = 580.0
+    index_entry: float = 670.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,6 @@ class Point:
 
     size: int
     observations: int
-    head_bytes: int
     largest: int
     manifests: int
     head_history: int
@@ -171,7 +170,6 @@ def curve(size: int, most: int) -> list[Point]:
                 Point(
                     size,
                     index.entries,
-                    index.head_bytes,
                     index.largest,
                     index.manifests,
                     index.written,
@@ -216,14 +214,14 @@ def table(queues: int, total: int, sizes: Sizes) -> Table:
 
 
 def picture(most: int) -> str:
-    """An SVG: a queue's head, and bytes of heads an observation, as the queue grows."""
+    """An SVG: the largest head of a queue so far, and bytes of heads an observation, as the queue grows."""
     import altair as alt
     import vl_convert
 
     rows = [
         {
             "runs": point.observations,
-            "head": point.head_bytes / 1024,
+            "head": point.largest / 1024,
             "history": point.head_history / point.observations / 1024,
             "rhythm": f"{point.size:,}",
         }
@@ -246,7 +244,9 @@ def picture(most: int) -> str:
             width=300, height=220
         )
 
-    chart = panel("head", "head, KiB") | panel("history", "heads ever written, KiB an observation")
+    chart = panel("head", "largest head so far, KiB") | panel(
+        "history", "heads ever written, KiB an observation"
+    )
     return str(vl_convert.vegalite_to_svg(chart.to_dict()))
 
 

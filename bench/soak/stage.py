@@ -57,7 +57,7 @@ def store(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         log=settings.home / "logs" / "store.log",
     )
     with attached.stopping(child):
-        embedded._await(settings, child, str(settings.home / "logs" / "store.log"))
+        embedded.await_start(settings, child, str(settings.home / "logs" / "store.log"))
         yield child
 
 
