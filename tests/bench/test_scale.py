@@ -13,6 +13,7 @@ from learners.memory import LEARNER
 from tessera.canonical import dumps
 from tessera.store.operation_costs import measured
 from tessera.store.sqlite import SqliteDatabase
+from tessera.store.write_cost import measure
 from tests.conftest import StoreServer
 
 COSTS = Costs()
@@ -48,6 +49,19 @@ def test_head_manifests_and_rows_written_are_exactly_those_of_a_real_index(
 
     assert simulated.manifests == 1
     assert client.get_record(store_name, head)["version"] == simulated.runs
+
+
+def test_a_draw_writes_one_row(store: StoreServer) -> None:
+    client, database = store.client(), store.running.store.database
+    assert isinstance(database, SqliteDatabase)
+    client.enqueue("q", "verb.a", {})
+    task = client.claim("q")
+    assert task is not None
+    arms = [{"arm": "a", "weight": 0.5}, {"arm": "b", "weight": 0.5}]
+
+    spent = measure(database, lambda: client.draw(task["task_id"], task["fence"], "method", arms))
+
+    assert spent.total == COSTS.draw
 
 
 def test_the_costs_of_operations_are_those_that_the_store_measures() -> None:
