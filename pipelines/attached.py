@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 GRACE_SECONDS = 10.0
+NICENESS = 10
 
 
 class Stopped(KeyboardInterrupt):
@@ -84,6 +85,11 @@ def end_on_signals() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
+
+
+def step_back() -> None:
+    """Let this process and what it starts have the processor after everybody else: what learns can wait."""
+    os.nice(NICENESS)
 
 
 def _follow_parent() -> None:

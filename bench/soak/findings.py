@@ -14,6 +14,8 @@ from rich.table import Table
 from bench.soak import run, verdicts
 from tessera.cli.terminal import sized
 
+PACE = 0.98
+"""The share of the rate offered that must be achieved."""
 CALLS = ("enqueue", "claim", "draw", "submit")
 
 
@@ -57,16 +59,21 @@ def of(out: Path, ran: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def kept_pace(found: dict[str, Any]) -> bool:
+    """Whether what was offered was also done, so that the other verdicts are of the rate that was asked for."""
+    return bool(found["achieved_a_minute"] >= PACE * found["offered_a_minute"])
+
+
 def grows(found: dict[str, Any]) -> bool:
     """Whether any reader's lag grows."""
     return any(one["grows"] for one in found["lag"].values())
 
 
 def passed(found: dict[str, Any]) -> bool:
-    """Whether nothing is lost or doubled, old ones included, and no lag grows."""
+    """Whether nothing is lost or doubled, old ones included, no lag grows, and the load kept its pace."""
     counts = found["counts"]
     whole = all(one["store"] == one["lake_rows"] == one["lake_runs"] for one in found["whole_queues"])
-    return counts["lost"] == 0 and counts["doubled"] == 0 and whole and not grows(found)
+    return counts["lost"] == 0 and counts["doubled"] == 0 and whole and not grows(found) and kept_pace(found)
 
 
 def _errors(done: Sequence[dict[str, Any]]) -> dict[str, int]:
