@@ -60,7 +60,7 @@ def of(out: Path, ran: dict[str, Any]) -> dict[str, Any]:
 
 
 def kept_pace(found: dict[str, Any]) -> bool:
-    """Whether what was offered was also done, so that the other verdicts are of the rate that was asked for."""
+    """Whether what was offered was done, so that the other verdicts are of the rate asked for."""
     return bool(found["achieved_a_minute"] >= PACE * found["offered_a_minute"])
 
 
@@ -105,7 +105,12 @@ def _lag(
 
 
 def _memory(rows: Sequence[dict[str, Any]], role: str, begin: float, end: float) -> dict[str, Any]:
-    points = [(row["at"], float(row["rss"][role])) for row in rows if role in row["rss"]]
+    """Of one process of the role: Dagster's daemon replaces its code server every minute, so there are two at
+    times.
+    """
+    points = [
+        (row["at"], float(row["rss"][role] / row["processes"][role])) for row in rows if role in row["rss"]
+    ]
     part = verdicts.steady(points, begin, end)
     slope = verdicts.slope(part)
     return {
@@ -188,7 +193,7 @@ def table(found: dict[str, Any]) -> Table:
     for reader, one in found["lag"].items():
         shown.add_row(f"lag, {reader}", _lag_told(one))
     for role, one in found["memory"].items():
-        shown.add_row(f"memory, {role}", _memory_told(one))
+        shown.add_row(f"memory, {role}, a process", _memory_told(one))
     shown.add_row("memory, runs", f"{sized(found['runs_memory_max'])} at most, all together")
     shares = ", ".join(f"{role} {share:.2f}" for role, share in sorted(found["cpu_share"].items()))
     shown.add_row("cores taken", f"{shares}; load of the machine {found['load_mean']:.1f}")
