@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 GRACE_SECONDS = 10.0
-NICENESS = 10
+NICENESS = 5
 
 
 class Stopped(KeyboardInterrupt):
