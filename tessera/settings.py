@@ -6,6 +6,7 @@ nothing.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from tessera.errors import SettingsError
 
 DEFAULT_URL = "http://127.0.0.1:8765"
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,12 @@ class Settings:
     dagster_home: Path
     key: str | None = field(default=None, repr=False)
     database_url: str | None = field(default=None, repr=False)
+    hosts: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
-        """Read TESSERA_HOME, TESSERA_URL, TESSERA_KEY, TESSERA_DATABASE_URL, TESSERA_LAKE and DAGSTER_HOME.
+        """Read TESSERA_HOME, TESSERA_URL, TESSERA_KEY, TESSERA_DATABASE_URL, TESSERA_HOSTS, TESSERA_LAKE and
+        DAGSTER_HOME.
 
         An empty value counts as unset. Raises SettingsError naming the variable and its value.
         """
@@ -40,6 +44,7 @@ class Settings:
             dagster_home=_folder(environ, "DAGSTER_HOME") or home / "dagster",
             key=_key(environ),
             database_url=_database_url(environ),
+            hosts=_hosts(environ),
         )
 
     @property
@@ -116,6 +121,17 @@ def _key(environ: Mapping[str, str]) -> str | None:
     if not value.isascii() or not value.isprintable():
         raise SettingsError("TESSERA_KEY must be printable ASCII; the value is not shown, as it is a secret")
     return value or None
+
+
+def _hosts(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Names, without scheme or port, that are separated by commas."""
+    names = tuple(name.strip() for name in environ.get("TESSERA_HOSTS", "").split(",") if name.strip())
+    for name in names:
+        if not _HOST.fullmatch(name):
+            raise SettingsError(
+                f"TESSERA_HOSTS must be host names separated by commas, without scheme or port, not {name!r}"
+            )
+    return names
 
 
 def _database_url(environ: Mapping[str, str]) -> str | None:

@@ -4,11 +4,13 @@ Promises one line with the URL once connections are accepted, the place of a new
 secret, and an end in which every request under way is answered and the database is closed whole.
 """
 
+import asyncio
 import logging
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,15 +42,16 @@ def run(
     database_url: str | None = None,
     *,
     hosts: Sequence[str] = (),
+    drain_seconds: float = 0.0,
     log_level: str = "info",
 ) -> None:
     """Serve until SIGINT or SIGTERM; port 0 takes a free one. Prints the URL when ready, logs to stderr.
 
-    ``hosts`` are names beside loopback and ``host`` that requests may name.
+    ``hosts`` are names beside loopback and ``host`` that requests may name. ``drain_seconds``: see Running.
     """
     logs.configure(log_level)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    with Running(home, host, port, database_url, hosts=hosts) as running:
+    with Running(home, host, port, database_url, hosts=hosts, drain_seconds=drain_seconds) as running:
         if running.store.new_admin_key is not None:
             _say(f"A new admin key is in {running.store.new_admin_key}")
         about = {"url": running.url, "store_id": running.store.store_id}
@@ -58,7 +61,11 @@ def run(
 
 
 class Running:
-    """An open store on an open port. ``serve`` blocks; ``start`` serves in a thread until ``stop``."""
+    """An open store on an open port. ``serve`` blocks; ``start`` serves in a thread until ``stop``.
+
+    Told to end, it takes no new connection, and for up to ``drain_seconds`` answers one more request on each
+    open one. A proxy that forgets idle connections sooner then meets no connection closed under its request.
+    """
 
     def __init__(
         self,
@@ -70,6 +77,7 @@ class Running:
         hosts: Sequence[str] = (),
         clock: Clock = now,
         grace_seconds: float = GRACE_SECONDS,
+        drain_seconds: float = 0.0,
     ) -> None:
         self._socket = _listen(host, port)
         try:
@@ -79,7 +87,7 @@ class Running:
             raise
         known = [*hosts] if host in _WILDCARDS else [*hosts, f"[{host}]" if ":" in host else host]
         self._app: App = create_app(self.store, hosts=known, grace_seconds=grace_seconds)
-        self._server = _Server(_config(self._app), self._app)
+        self._server = _Server(_config(self._app), self._app, drain_seconds)
         self._thread: threading.Thread | None = None
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
@@ -124,15 +132,32 @@ class _Server(uvicorn.Server):
 
     ready: Callable[[], None]
 
-    def __init__(self, config: uvicorn.Config, app: App) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, drain_seconds: float) -> None:
         super().__init__(config)
         self._app = app
+        self._drain_seconds = drain_seconds
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finish what is under way, within the configured time; what still comes in gets 503."""
+        if self._drain_seconds:
+            await self._drain(sockets or [])
         self._app.refuse_new()
         await super().shutdown(sockets)
         await self._app.end()
+
+    async def _drain(self, sockets: list[socket.socket]) -> None:
+        """Listen no more; each answer from now on is the last of its connection."""
+        for listener in (*self.servers, *sockets):
+            listener.close()
+        state = self.server_state
+        state.default_headers = [*state.default_headers, (b"connection", b"close")]
+        for connection in state.connections:
+            cycle = getattr(connection, "cycle", None)
+            if cycle is not None:  # its answer is under way: it began without that header
+                cycle.keep_alive = False
+        end = time.monotonic() + self._drain_seconds
+        while state.connections and time.monotonic() < end and not self.force_exit:
+            await asyncio.sleep(0.02)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
