@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from assets.lake import Lake
+from pipelines import shared_turns
 from pipelines.turns import Told, Turns
 from tessera.client import Client
 from tessera.settings import Settings
@@ -62,8 +63,8 @@ def in_turn(context: dg.InitResourceContext, lake: Lake, turns: Turns, told: Tol
 
 
 def turns_of(settings: Settings) -> Turns:
-    """The turns of the workspace of these settings."""
-    return Turns(settings.home / "turns")
+    """The turns of these settings' workspace: of this machine, or of all that share Dagster's history."""
+    return shared_turns.of(settings.dagster_home) or Turns(settings.home / "turns")
 
 
 def _log(context: dg.InitResourceContext) -> Told | None:

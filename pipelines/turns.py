@@ -1,8 +1,8 @@
 """One run of a queue at a time, whoever started it: a person, the sensor, a backfill or `workspace run`.
 
 Promises that a process which died, however it died, holds no turn, and that the run it left behind in
-Dagster's history is found and ended there. Turns are locks of the file system, so they are of one machine;
-two machines on one lake are kept apart by the lake's own commits. Leaves out what is done in a turn.
+Dagster's history is found and ended there. These are locks of the file system, so they are of one machine;
+`pipelines.shared_turns` has those of several. Leaves out what is done in a turn.
 """
 
 import fcntl
@@ -46,7 +46,7 @@ class Turns:
         fcntl.flock(breath, fcntl.LOCK_SH)
         turn = self._open(f"queue.{queue}")
         try:
-            self._wait(turn, queue, patience, told)
+            wait_for_turn(lambda: _locked(turn), queue, patience, told)
             yield
         finally:
             os.close(turn)
@@ -73,27 +73,34 @@ class Turns:
         with suppress(FileNotFoundError):
             self._breath(run_id).unlink()
 
-    def _wait(self, turn: int, queue: str, patience: float, told: Told | None) -> None:
-        deadline = time.monotonic() + patience
-        while True:
-            try:
-                return fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise TurnError(
-                        f"another run of queue {queue} was still at work after {patience:.0f} s, so this one "
-                        "did nothing; it is tried again, or run it again"
-                    ) from None
-            if told is not None:
-                told(f"another run of queue {queue} is at work: waiting for its end")
-                told = None
-            time.sleep(_POLL_SECONDS)
-
     def _open(self, name: str) -> int:
         return os.open(self._folder / name, os.O_RDWR | os.O_CREAT, 0o600)
 
     def _breath(self, run_id: str) -> Path:
         return self._folder / f"run.{run_id}"
+
+
+def wait_for_turn(taken: Callable[[], bool], queue: str, patience: float, told: Told | None) -> None:
+    """Ask until the turn of the queue is taken; TurnError when it is not after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while not taken():
+        if time.monotonic() >= deadline:
+            raise TurnError(
+                f"another run of queue {queue} was still at work after {patience:.0f} s, so this one "
+                "did nothing; it is tried again, or run it again"
+            )
+        if told is not None:
+            told(f"another run of queue {queue} is at work: waiting for its end")
+            told = None
+        time.sleep(_POLL_SECONDS)
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def left_behind(instance: "DagsterInstance", turns: Turns) -> list[str]:

@@ -1,8 +1,8 @@
 """Three store processes on one PostgreSQL behind a real nginx, by the files of deploy/ as they are shipped.
 
-Promises: nothing of deploy/nginx.conf is changed but ports and a path, each of which must stand once between its
-two marks; the stores share a home as deploy/store.env has it; all of it ends with the ``with`` block, and nginx
-also when the tests are killed. nginx is found on the PATH or where Debian keeps it.
+Promises: nothing of deploy/nginx.conf is changed but ports and a path, each of which must stand once between
+its two marks; the stores share a home as deploy/store.env has it; all of it ends with the ``with`` block, and
+nginx also when the tests are killed. nginx is found on the PATH or where Debian keeps it.
 """
 
 import os
@@ -64,7 +64,7 @@ def settings() -> dict[str, str]:
 
 
 def configured(replaced: dict[str, str]) -> str:
-    """deploy/nginx.conf with what is an operator's to set replaced; each must be there once, between the marks."""
+    """deploy/nginx.conf with what is an operator's to set replaced; each must be there once."""
     shipped = (DEPLOY / "nginx.conf").read_text("utf-8")
     before, ours, after = re.split(r"(?m)^# ---- yours to set.*\n", shipped)
     for text, other in replaced.items():

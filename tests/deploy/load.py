@@ -2,9 +2,9 @@
 
     python -m tests.deploy.load --seconds 600 [--seed N]
 
-In each round a fleet of bare HTTP (tests/faults) and workers on ``tessera.Client`` are at work while one process
-gets SIGKILL and is started again, and then another SIGTERM. Each round is audited whole. PostgreSQL and nginx
-are found and started as the tests do it.
+In each round a fleet of bare HTTP (tests/faults) and workers on ``tessera.Client`` are at work while one
+process gets SIGKILL and is started again, and then another SIGTERM. Each round is audited whole. PostgreSQL
+and nginx are found and started as the tests do it.
 """
 
 import argparse
@@ -74,7 +74,10 @@ def main() -> int:
         with Address(Path(folder), postgres.new_database(empty=True)) as address:
             found = rounds(address, seconds=options.seconds, seed=options.seed, loud=True)
         print(f"nginx, by status: {statuses(address)}")
-    print("\n".join(found.sentences[:50]) or "nothing lost, nothing doubled, no error that a client should absorb")
+    print(
+        "\n".join(found.sentences[:50])
+        or "nothing lost, nothing doubled, no error that a client should absorb"
+    )
     return 1 if found.sentences else 0
 
 

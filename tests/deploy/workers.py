@@ -1,8 +1,8 @@
 """Workers as the documentation has them, on ``tessera.Client`` alone, and what of their calls failed.
 
 Each is a thread with a key of its own that enqueues, claims, draws and submits. Promises: whatever a client
-raises is counted under its call and the phase in which it came; whatever it absorbed by sending again is counted
-too. A claim is not sent again by design when its answer is lost, so a killed process may cost one.
+raises is counted under its call and the phase in which it came; whatever it absorbed by sending again is
+counted too. A claim is not sent again by design when its answer is lost, so a killed process may cost one.
 """
 
 import logging
@@ -40,7 +40,8 @@ class Workers:
         self._secret = address.key()
         roles = [*((self._work, address.key()) for _ in range(COUNT)), (self._read, self._secret)]
         self._threads = [
-            threading.Thread(target=self._guard, args=(role, secret, n)) for n, (role, secret) in enumerate(roles)
+            threading.Thread(target=self._guard, args=(role, secret, n))
+            for n, (role, secret) in enumerate(roles)
         ]
 
     def start(self) -> None:
@@ -70,7 +71,9 @@ class Workers:
             open_tasks = [task_id for task_id in self._tasks.values() if not done[task_id]]
             held = [task_id for task_id in open_tasks if client.get_task(task_id)["state"] == "claimed"]
         found.lost += [f"run {run_id} was acknowledged" for run_id in self._runs if not runs[run_id]]
-        found.lost += [f"task {task_id} is neither done nor claimed" for task_id in set(open_tasks) - set(held)]
+        found.lost += [
+            f"task {task_id} is neither done nor claimed" for task_id in set(open_tasks) - set(held)
+        ]
         found.doubled += [f"run {run_id} is there {n} times" for run_id, n in runs.items() if n > 1]
         found.doubled += [f"task {task_id} was done {n} times" for task_id, n in done.items() if n > 1]
         found.wrong += [f"task {task} was enqueued twice" for task in done.keys() - set(self._tasks.values())]
@@ -83,7 +86,11 @@ class Workers:
             if (call, phase) != ("claim", "kill"):
                 found.wrong.append(f"{n} times {call} raised {error} in the phase {phase}")
         found.counts.update(
-            {"runs by clients": len(self._runs), "absorbed": sum(self.again.values()), "lost claims": lost_claims}
+            {
+                "runs by clients": len(self._runs),
+                "absorbed": sum(self.again.values()),
+                "lost claims": lost_claims,
+            }
         )
         return found
 
@@ -110,7 +117,9 @@ class Workers:
         task = self._call(client, "claim", self._queue, lease_seconds=LEASE_SECONDS)
         if task is None:
             return
-        first, again = (self._call(client, "draw", task["task_id"], task["fence"], "model", _ARMS) for _ in "ab")
+        first, again = (
+            self._call(client, "draw", task["task_id"], task["fence"], "model", _ARMS) for _ in "ab"
+        )
         if first != again and None not in (first, again):
             self.failed["draw", self.phase, f"drew {first}, then {again}"] += 1
         self._call(client, "heartbeat", task["task_id"], task["fence"], lease_seconds=LEASE_SECONDS)

@@ -28,8 +28,8 @@ _NO_TLS = ssl.SSLContext(
 
 
 class Server:
-    """``tessera serve`` on a home, with further options and settings. ``launcher`` replaces the module for tests
-    that change its insides.
+    """``tessera serve`` on a home, with further options and settings. ``launcher`` replaces the module for
+    tests that change its insides.
     """
 
     def __init__(
