@@ -2,8 +2,8 @@
 
 Promises what `pipelines.turns` promises, on every machine whose workspace uses that history: the locks are of
 a connection, so a process that dies gives them up, and a machine that falls silent does within a minute.
-Leaves out telling a run that died from one that has not begun to breathe: the age of Dagster's last word of it
-decides, so a dead one is found two minutes later than on one machine.
+Leaves out telling a run that died from one that has not begun to breathe: the age of Dagster's last word of
+it decides, so a dead one is found up to two minutes later than on one machine.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Dagster on PostgreSQL by deploy/dagster.yaml: one history for machines that share nothing else but the lake."""
+"""Dagster on PostgreSQL by deploy/dagster.yaml: one history for machines that else share the lake alone."""
 
 import os
 import shutil

@@ -102,12 +102,11 @@ class Workers:
                 role(client, f"{self._queue}.{number}.{count}")
 
     def _call(self, client: Client, name: str, *arguments: Any, **more: Any) -> Any:
-        phase = self.phase
         try:
             return getattr(client, name)(*arguments, **more)
         except TesseraError as error:
             with self._lock:
-                self.failed[name, phase, f"{type(error).__name__}: {error}"[:200]] += 1
+                self.failed[name, self.phase, f"{type(error).__name__}: {error}"[:200]] += 1
             return None
 
     def _work(self, client: Client, token: str) -> None:
