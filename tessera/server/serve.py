@@ -147,7 +147,9 @@ class _Server(uvicorn.Server):
 
     async def _drain(self, sockets: list[socket.socket]) -> None:
         """Listen no more; each answer from now on is the last of its connection."""
-        for listener in (*self.servers, *sockets):
+        for server in self.servers:
+            server.close()
+        for listener in sockets:
             listener.close()
         state = self.server_state
         state.default_headers = [*state.default_headers, (b"connection", b"close")]

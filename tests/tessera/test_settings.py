@@ -86,3 +86,16 @@ def test_without_any_key_the_refusal_says_what_to_do(tmp_path: Path) -> None:
     settings = Settings.from_environment({"TESSERA_HOME": str(tmp_path)})
     with pytest.raises(SettingsError, match=r"TESSERA_KEY.*tessera serve"):
         settings.require_key()
+
+
+def test_names_that_a_server_answers_for_are_separated_by_commas() -> None:
+    settings = Settings.from_environment({"TESSERA_HOSTS": "store.example, [fd00::1],other_one"})
+
+    assert settings.hosts == ("store.example", "[fd00::1]", "other_one")
+    assert Settings.from_environment({"TESSERA_HOSTS": ""}).hosts == ()
+
+
+@pytest.mark.parametrize("value", ["http://store.example", "store.example:80", "fd00::1", "a b", "*"])
+def test_a_name_with_more_than_a_host_is_refused_by_name(value: str) -> None:
+    with pytest.raises(SettingsError, match="TESSERA_HOSTS"):
+        Settings.from_environment({"TESSERA_HOSTS": value})
