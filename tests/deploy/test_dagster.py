@@ -81,7 +81,10 @@ class Machine:
 
 @pytest.fixture
 def database_of_dagster(postgres: Postgres) -> str:
-    return postgres.new_database(empty=True)
+    """An empty database of a server whose time zone is far from UTC."""
+    url = postgres.new_database(empty=True)
+    postgres.execute(f"ALTER DATABASE {url.rpartition('/')[2]} SET timezone TO 'America/Los_Angeles'")
+    return url
 
 
 @pytest.fixture
@@ -205,6 +208,8 @@ def test_a_run_of_another_machine_is_waited_for_and_not_taken_for_dead(
         ours = east.turns()
         assert isinstance(ours, SharedTurns)
         run_id = history.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED).run_id
+        (record,) = history.get_run_records()
+        assert abs(record.update_timestamp.timestamp() - time.time()) < 60
         with holder(west, run_id) as child:
             assert ours.alive(run_id) is True
             assert turns.end_left_behind(history, ours) == []

@@ -28,7 +28,7 @@ class Workers:
     def __init__(self, address: Address, queue: str) -> None:
         self.phase = "calm"
         self.failed: Counter[tuple[str, str, str]] = Counter()
-        self.again: Counter[str] = Counter()
+        self.again: Counter[tuple[str, str]] = Counter()
         self._queue = queue
         self._url = address.url
         self._tasks: dict[str, str] = {}
@@ -36,7 +36,7 @@ class Workers:
         self._met: list[str] = []
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._watch = _Watch(self.again)
+        self._watch = _Watch(self)
         self._secret = address.key()
         roles = [*((self._work, address.key()) for _ in range(COUNT)), (self._read, self._secret)]
         self._threads = [
@@ -85,13 +85,9 @@ class Workers:
         for (call, phase, error), n in self.failed.items():
             if (call, phase) != ("claim", "kill"):
                 found.wrong.append(f"{n} times {call} raised {error} in the phase {phase}")
-        found.counts.update(
-            {
-                "runs by clients": len(self._runs),
-                "absorbed": sum(self.again.values()),
-                "lost claims": lost_claims,
-            }
-        )
+        for (phase, instead), n in self.again.items():
+            found.counts[f"absorbed {instead} in the phase {phase}"] += n
+        found.counts.update({"runs by clients": len(self._runs), "lost claims": lost_claims})
         return found
 
     def _guard(self, role: Any, secret: str, number: int) -> None:
@@ -138,13 +134,13 @@ class Workers:
 
 
 class _Watch(logging.Handler):
-    """Counts what clients send again, by what came instead of an answer."""
+    """Counts what clients send again, by the phase and by what came instead of an answer."""
 
-    def __init__(self, counts: Counter[str]) -> None:
+    def __init__(self, workers: Workers) -> None:
         super().__init__()
-        self._counts = counts
+        self._workers = workers
 
     def emit(self, record: logging.LogRecord) -> None:
         told = _AGAIN.match(record.getMessage())
         if told is not None:
-            self._counts[told[3]] += 1
+            self._workers.again[self._workers.phase, told[3]] += 1
