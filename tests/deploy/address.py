@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import httpx
 
+from pipelines.embedded import listens
 from tests.faults.server import Caller, Server, free_port, until
 from tests.postgres import KEEPER
 
@@ -93,7 +94,9 @@ class Nginx:
             self._process = subprocess.Popen(
                 keeper, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
             )
-        if not until(lambda: _listens(port) or self._process is None or self._process.poll() is not None):
+        if not until(
+            lambda: listens("127.0.0.1", port) or self._process is None or self._process.poll() is not None
+        ):
             raise RuntimeError("nginx did not listen in time")
         if self._process.poll() is not None:
             raise RuntimeError(f"nginx ended by itself: {(self._folder / 'output').read_text()}")
@@ -182,13 +185,3 @@ def _answered(answer: httpx.Response) -> httpx.Response:
     if answer.status_code == 502:
         raise httpx.RemoteProtocolError("a process went away")
     return answer
-
-
-def _listens(port: int) -> bool:
-    import socket
-
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from pipelines.shared_turns import SharedTurns
 from tessera.settings import Settings
 from tests.assets.working import work
 from tests.deploy.address import DEPLOY, ROOT
+from tests.faults.server import until
 from tests.pipelines.test_concurrency import at_work
 from tests.postgres import Postgres
 
@@ -151,8 +152,7 @@ def test_the_daemon_launches_a_run_whose_history_is_in_postgresql(
     work(client, "packing", "aaf" * 12)
 
     with daemon(machine):
-        until(lambda: [item["key"] for item in client.list_records(store="learn.outputs")["items"]])
-        until(lambda: statuses(postgres, database_of_dagster) == ["SUCCESS"])
+        assert until(lambda: statuses(postgres, database_of_dagster) == ["SUCCESS"], seconds=120, pause=0.1)
 
     assert client.get_record("learn.outputs", f"{SPEC}:packing")["body"]["window"]["count"] == 36
     (tick,) = rows(postgres, database_of_dagster, "SELECT count(*) FROM job_ticks WHERE status = 'SUCCESS'")
@@ -173,13 +173,6 @@ def daemon(machine: Machine) -> Iterator[None]:
     )
     with attached.stopping(child):
         yield
-
-
-def until(true: Callable[[], Any], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.1)
 
 
 def statuses(postgres: Postgres, url: str) -> list[str]:

@@ -34,6 +34,7 @@ class Workers:
         self._tasks: dict[str, str] = {}
         self._runs: list[str] = []
         self._met: list[str] = []
+        self._after = "0"
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._watch = _Watch(self)
@@ -65,9 +66,9 @@ class Workers:
         with Client(self._url, self._secret) as client:
             while (task := client.claim(self._queue, lease_seconds=LEASE_SECONDS)) is not None:
                 client.submit(task["task_id"], task["fence"], True)
-            listed = [item["run_id"] for item in client.iter_observations(self._queue)]
-            runs = Counter(listed)
-            done = Counter(item["server"]["task_id"] for item in client.iter_observations(self._queue))
+            items = list(client.iter_observations(self._queue))
+            listed = [item["run_id"] for item in items]
+            runs, done = Counter(listed), Counter(item["server"]["task_id"] for item in items)
             open_tasks = [task_id for task_id in self._tasks.values() if not done[task_id]]
             held = [task_id for task_id in open_tasks if client.get_task(task_id)["state"] == "claimed"]
         found.lost += [f"run {run_id} was acknowledged" for run_id in self._runs if not runs[run_id]]
@@ -123,14 +124,11 @@ class Workers:
             self._runs.append(receipt["run_id"])
 
     def _read(self, client: Client, token: str) -> None:
-        after = self._after if self._met else "0"
-        page = self._call(client, "execution_observations", self._queue, after=after, limit=7)
+        page = self._call(client, "execution_observations", self._queue, after=self._after, limit=7)
         if page is not None:
             self._met += [item["run_id"] for item in page["items"]]
             self._after = page["next_after"]
         self._stop.wait(0.02)
-
-    _after = "0"
 
 
 class _Watch(logging.Handler):
