@@ -152,8 +152,12 @@ def test_the_daemon_launches_a_run_whose_history_is_in_postgresql(
     work(client, "packing", "aaf" * 12)
 
     with daemon(machine):
-        assert until(lambda: statuses(postgres, database_of_dagster) == ["SUCCESS"], seconds=120, pause=0.1)
+        published = until(
+            lambda: bool(client.list_records(store="learn.outputs")["items"]), seconds=240, pause=0.1
+        )
+        ended = until(lambda: statuses(postgres, database_of_dagster) == ["SUCCESS"], seconds=60, pause=0.1)
 
+    assert (published, ended) == (True, True)
     assert client.get_record("learn.outputs", f"{SPEC}:packing")["body"]["window"]["count"] == 36
     (tick,) = rows(postgres, database_of_dagster, "SELECT count(*) FROM job_ticks WHERE status = 'SUCCESS'")
     assert tick[0] >= 1
