@@ -45,7 +45,7 @@ _STORE, _VERSION = "tessera.store_id", "tessera.lake_schema"
 _STATISTICS = {"observations": "cursor,kind", "quarantine": "cursor", "views": "fingerprint"}
 _QUEUE = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TRIES = 5
-_REMOTE_CHECKPOINT = "20"  # commits; to open a table is two requests for each commit since the last one
+_REMOTE_CHECKPOINT = "10"  # commits; to open a table is two requests for each commit since the last one
 
 
 class Lake:

@@ -33,7 +33,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "The bucket is in another region or at another endpoint: set AWS_REGION and AWS_ENDPOINT_URL.",
     ),
     (
-        "InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|401 Unauthorized",
+        "InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|401 Unauthorized|Missing (Secret)?AccessKey",
         "The credentials are wrong: check AWS_ACCESS_KEY_ID{key} and its secret.",
     ),
     (
@@ -45,7 +45,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "The storage lacks what a lake needs, such as a conditional put: see docs/scale.md.",
     ),
     (
-        "Connect|dns error|timed out|operation timed out",
+        "Connect|dns error|timed out|error sending request",
         "The storage does not answer: check AWS_ENDPOINT_URL{endpoint}, AWS_REGION and the network.",
     ),
     (
@@ -71,7 +71,6 @@ def options(location: str, environ: Mapping[str, str] = os.environ) -> dict[str,
         # A commit is an object put under its version's name: never over one that is there.
         "aws_conditional_put": "etag",
         "aws_region": environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1",
-        "max_retries": str(_TRIES),
         "retry_timeout": f"{PATIENCE_SECONDS}s",
     }
     endpoint = _endpoint(environ)
@@ -81,11 +80,11 @@ def options(location: str, environ: Mapping[str, str] = os.environ) -> dict[str,
 
 
 def reading(told: Mapping[str, str] | None) -> dict[str, Any] | None:
-    """The same for polars, which wants numbers where deltalake wants text."""
+    """What polars is told beside that, so that it is as patient as deltalake is by itself."""
     if told is None:
         return None
     seconds = float(told["retry_timeout"].removesuffix("s"))
-    return {**told, "max_retries": int(told["max_retries"]), "retry_timeout_ms": round(seconds * 1000)}
+    return {"max_retries": _TRIES, "retry_timeout_ms": round(seconds * 1000)}
 
 
 def bare(error: BaseException, environ: Mapping[str, str] = os.environ) -> str:

@@ -69,6 +69,9 @@ class ObjectStore:
         """End the server."""
         self._process.kill()
         self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def environment(self, **changes: str | None) -> dict[str, str]:
         """The variables that lead a client here; None leaves one out."""
@@ -89,8 +92,8 @@ class ObjectStore:
     def order(self, **order: Any) -> None:
         """Do something to requests that fit ``method`` and whose key holds ``key``, after ``skip`` of them.
 
-        ``status`` and ``code`` answer ``times`` of them with an error; ``seconds`` delays them; ``hold``
-        ``before`` or ``after`` keeps one until `release`, undone or unanswered.
+        ``status`` and ``code`` answer ``times`` of them with an error, although it was done if ``done``;
+        ``seconds`` delays them; ``hold``, ``before`` or ``after`` it is done, keeps one until `calm`.
         """
         self._http.post("/-/order", json=order).raise_for_status()
 
@@ -158,11 +161,11 @@ class _Server:
             "condition": environ.get("HTTP_IF_NONE_MATCH"),
             "client": environ.get("HTTP_USER_AGENT", "").partition("/")[0],
         }
-        if "status" in order:
-            answered = _error(order)
-        else:
+        answered = _error(order) if "status" in order else None
+        if answered is None or order.get("done"):
             with self._one_at_a_time:
-                answered = self._by_s3({**environ, "wsgi.input": io.BytesIO(body)})
+                by_s3 = self._by_s3({**environ, "wsgi.input": io.BytesIO(body)})
+            answered = answered or by_s3
         self._asked.append({**asked, "status": int(answered[0].split()[0])})
         self._hold(order, "after")
         start(answered[0], answered[1])
