@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from tessera.errors import SettingsError
 
 PATIENCE_SECONDS = 45
+_ANSWER_SECONDS = 30
 _TRIES = 10
 _YES = ("1", "on", "t", "true", "y", "yes")
 _MOST_SAID = 600
@@ -72,6 +73,7 @@ def options(location: str, environ: Mapping[str, str] = os.environ) -> dict[str,
         "aws_conditional_put": "etag",
         "aws_region": environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1",
         "retry_timeout": f"{PATIENCE_SECONDS}s",
+        "timeout": f"{_ANSWER_SECONDS}s",  # polars waits for ever by itself
     }
     endpoint = _endpoint(environ)
     if endpoint:

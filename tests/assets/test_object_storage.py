@@ -102,7 +102,7 @@ def test_of_two_commits_of_one_version_one_wins_and_the_other_queue_goes_behind_
     slow, fast = Writer(lake, "slow", view), Writer(lake, "fast", view)
     s3.asked()
     s3.order(method="PUT", key="/observations/_delta_log/", hold="before")
-    late = threading.Thread(target=slow.append, args=(frame(runs(2, server__queue="slow")), 2))
+    late = threading.Thread(target=slow.append, args=(frame(runs(2, server__queue="slow")), 2), daemon=True)
     late.start()
     assert s3.await_held()
     fast.append(frame(runs(3, server__queue="fast")), 3)
@@ -304,6 +304,16 @@ def test_a_deleted_object_is_named_and_a_rebuild_mends_it(s3, lake, pages, clien
         cursors(lake)
     assert rebuild(client, lake, "packing").rows == 2
     assert cursors(lake) == [1, 2]
+
+
+def test_a_read_of_an_object_that_does_not_come_ends_too(s3, lake, hurried, pages, client):
+    pages.items = runs(1)
+    pull(client, lake, "packing")
+    s3.order(key=".parquet", seconds=5)
+    began = time.monotonic()
+    with pytest.raises(LakeError, match="does not answer"):
+        cursors(hurried)
+    assert time.monotonic() - began < 5
 
 
 def test_looking_at_files_of_a_storage_that_is_down_finds_no_damage(s3, lake, hurried, pages, client):
