@@ -15,7 +15,7 @@ import polars as pl
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from assets import object_storage, snapshots
+from assets import conditional_put, object_storage, snapshots
 from assets.snapshots import Snapshot
 from assets.views import (
     AnotherSchemaError,
@@ -247,7 +247,9 @@ class Lake:
         configuration = {_STORE: store_id, _VERSION: LAKE_SCHEMA}
         if table in _STATISTICS:
             configuration["delta.dataSkippingStatsColumns"] = _STATISTICS[table]
-        if object_storage.is_remote(self.location):
+        if self._options is not None:
+            if table == "observations":
+                conditional_put.check(self.location, self._options)
             configuration["delta.checkpointInterval"] = _REMOTE_CHECKPOINT
         with self.trouble(f"make {table}"):
             try:

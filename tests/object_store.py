@@ -93,7 +93,8 @@ class ObjectStore:
         """Do something to requests that fit ``method`` and whose key holds ``key``, after ``skip`` of them.
 
         ``status`` and ``code`` answer ``times`` of them with an error, although it was done if ``done``;
-        ``seconds`` delays them; ``hold``, ``before`` or ``after`` it is done, keeps one until `calm`.
+        ``careless`` puts them whatever their condition; ``seconds`` delays them; ``hold``, ``before`` or
+        ``after`` it is done, keeps one until `calm`.
         """
         self._http.post("/-/order", json=order).raise_for_status()
 
@@ -164,6 +165,8 @@ class _Server:
         answered = _error(order) if "status" in order else None
         if answered is None or order.get("done"):
             with self._one_at_a_time:
+                if order.get("careless") and asked["key"] in self._bucket().keys:
+                    self._bucket().keys.pop(asked["key"])
                 by_s3 = self._by_s3({**environ, "wsgi.input": io.BytesIO(body)})
             answered = answered or by_s3
         self._asked.append({**asked, "status": int(answered[0].split()[0])})

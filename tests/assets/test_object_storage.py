@@ -96,6 +96,17 @@ def test_every_commit_is_put_only_if_nobody_was_first(s3, lake, pages, client, m
     assert {one["condition"] for one in puts} == {"*"}
 
 
+def test_a_storage_that_ignores_the_condition_is_refused_before_a_lake_is_made(s3, lake, pages, client):
+    pages.items = runs(1)
+    s3.order(method="PUT", careless=True)
+    with pytest.raises(LakeError, match=r"lose runs\. Nothing was made"):
+        pull(client, lake, "packing")
+    assert s3.objects(lake.location.removeprefix(f"s3://{BUCKET}/")) == []
+    s3.calm()
+    assert pull(client, lake, "packing").rows == 1
+    assert not [key for key in s3.objects() if key.endswith("probe")]
+
+
 def test_of_two_commits_of_one_version_one_wins_and_the_other_queue_goes_behind_it(s3, lake, pages):
     view = View.of(pages.whoami)
     Writer(lake, "packing", view).append(frame(runs(1)), 1)
@@ -168,6 +179,7 @@ def test_a_lake_made_by_two_at_once_is_made_once(s3, lake, pages):
     Writer(Lake(lake.location), "fast", view).append(frame(runs(3, server__queue="fast")), 3)
     s3.calm()
     late.join()
+    assert sorted(commits(s3.asked())) == [(0, 200), (0, 412), (1, 200), (2, 200)]
     assert (cursors(lake, "slow"), cursors(lake, "fast")) == ([2], [3])
 
 
