@@ -131,7 +131,7 @@ def likenesses(signatures: pl.Series) -> list[int]:
 def _likeness(lake: Lake, queue: str) -> str:
     """How alike the newest runs are, pair by pair."""
     newest = lake.scan(TABLE).filter(pl.col("queue") == queue).top_k(_COMPARED, by="cursor")
-    signatures = newest.select("minhash").drop_nulls().collect()["minhash"]
+    signatures = lake.collect(newest.select("minhash").drop_nulls())["minhash"]
     if len(signatures) < 2:
         return "fewer than two runs have a signature"
     bars = [(f"{tenth / 10:.1f}–{tenth / 10 + 0.1:.1f}", n) for tenth, n in enumerate(likenesses(signatures))]
@@ -144,8 +144,6 @@ def _newest(lake: Lake, queue: str) -> str:
     if table is None:
         return "no rows"
     rows = (
-        pl.scan_delta(table)
-        .filter(pl.col("queue") == queue)
-        .select("cursor", "run_id", "kind", "features", "exact")
+        table.lazy().filter(pl.col("queue") == queue).select("cursor", "run_id", "kind", "features", "exact")
     )
-    return markdown(rows.top_k(10, by="cursor").collect())
+    return markdown(lake.collect(rows.top_k(10, by="cursor")))

@@ -149,7 +149,7 @@ def _quarantined(lake: Lake, queue: str) -> int:
     table = lake.open("quarantine")
     if table is None:
         return 0
-    mine = pl.scan_delta(table).filter(pl.col("queue") == queue).select("item_sha256").collect()
+    mine = lake.collect(table.lazy().filter(pl.col("queue") == queue).select("item_sha256"))
     return mine["item_sha256"].n_unique()
 
 
@@ -266,12 +266,12 @@ def _tables(client: Client, lake: Lake, looked: Looked) -> None:
         table = lake.open(name)
         if table is None:
             continue
-        columns = pl.scan_delta(table).collect_schema().names()
+        columns = table.lazy().collect_schema().names()
         if not {"queue", "key", "version", "sha256"} <= set(columns):
             continue
         try:
-            copies = pl.scan_delta(table).select("queue", "key", "version", "sha256").unique().collect()
-        except (OSError, pl.exceptions.PolarsError):
+            copies = lake.collect(table.lazy().select("queue", "key", "version", "sha256").unique())
+        except LakeError:
             continue  # a file is gone: that was told
         for queue, key, version, sha256 in copies.sort("queue", "key", "version").iter_rows():
             looked.count("copies of nouns")

@@ -100,12 +100,29 @@ def _lake(environ: Mapping[str, str]) -> str | None:
     value = environ.get("TESSERA_LAKE", "")
     if not value:
         return None
-    scheme, separator, rest = value.partition("://")
-    if separator and scheme.isalnum() and rest:
-        return value
+    if "://" in value:
+        return _bucket(value)
     if "\0" in value or not Path(value).is_absolute():
-        raise SettingsError(f"TESSERA_LAKE must be an absolute path or a URL such as s3://…, not {value!r}")
+        raise SettingsError(
+            f"TESSERA_LAKE must be an absolute path or a URL such as s3://bucket/prefix, not {value!r}"
+        )
     return value
+
+
+def _bucket(value: str) -> str:
+    """A bucket and a prefix. Other characters mean one key to one client and another key to the next."""
+    if "@" in value:
+        raise SettingsError(
+            "TESSERA_LAKE must not hold a name or password; the value is not shown, as it may be a secret. "
+            "Give s3://bucket/prefix, and the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+        )
+    found = re.fullmatch(r"s3://[A-Za-z0-9][A-Za-z0-9._-]{2,62}((?:/[A-Za-z0-9._-]+)*)/*", value)
+    if found is None or {".", ".."} & set(found[1].split("/")):
+        raise SettingsError(
+            "TESSERA_LAKE must be an absolute path, or s3://bucket/prefix of letters, digits, '.', '_' and "
+            f"'-' in each part, not {value!r}"
+        )
+    return value.rstrip("/")
 
 
 def _url(environ: Mapping[str, str]) -> str:

@@ -38,6 +38,7 @@ def test_compaction_makes_few_files_of_many_and_pulls_go_on_from_the_same_cursor
     assert cursors(lake) == list(range(1, 9))
 
 
+@pytest.mark.both_lakes
 def test_a_reader_that_was_open_before_reads_on_until_its_files_are_removed(lake, pages, client):
     """P12: the old state, then an error that says so, then the new one; never a mix."""
     fill(lake, pages, client, 4)
@@ -84,6 +85,7 @@ def test_readers_writers_and_upkeep_at_once_lose_and_mix_nothing(lake, pages, cl
     assert cursors(lake) == list(range(1, 43))
 
 
+@pytest.mark.both_lakes
 def test_a_compaction_during_a_pull_disturbs_neither(lake, pages, client):
     fill(lake, pages, client, 3)
     pages.items = runs(*range(1, 31))
@@ -97,6 +99,7 @@ def test_a_compaction_during_a_pull_disturbs_neither(lake, pages, client):
     assert cursors(lake) == list(range(1, 31))
 
 
+@pytest.mark.both_lakes
 def test_a_queue_is_tidied_once_it_has_too_many_files_and_others_are_left_alone(lake, pages, client):
     fill(lake, pages, client, 5)
     pages.items = runs(1, 2, server__queue="other")

@@ -47,6 +47,12 @@ def test_an_empty_value_counts_as_unset() -> None:
         ("TESSERA_HOME", "./home"),
         ("TESSERA_LAKE", "lake"),
         ("TESSERA_LAKE", "~/lake"),
+        ("TESSERA_LAKE", "https://bucket/lake"),
+        ("TESSERA_LAKE", "s3://"),
+        ("TESSERA_LAKE", "s3://bucket/a b"),
+        ("TESSERA_LAKE", "s3://bucket/100%"),
+        ("TESSERA_LAKE", "s3://bucket/../lake"),
+        ("TESSERA_LAKE", "s3://bucket/day=1"),
         ("DAGSTER_HOME", "dagster"),
         ("TESSERA_URL", "127.0.0.1:8765"),
         ("TESSERA_URL", "http://"),
@@ -57,6 +63,17 @@ def test_a_value_that_cannot_be_used_is_refused_by_name_and_value(name: str, val
         Settings.from_environment({name: value})
     assert name in str(caught.value)
     assert value in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["s3://bucket", "s3://bucket/team.a/lake_1", "s3://bucket/lake/"])
+def test_a_lake_may_be_a_bucket_or_a_place_in_one(value: str) -> None:
+    assert Settings.from_environment({"TESSERA_LAKE": value}).lake == value.rstrip("/")
+
+
+def test_a_lake_that_holds_a_password_is_refused_without_showing_it() -> None:
+    with pytest.raises(SettingsError, match="must not hold a name or password") as caught:
+        Settings.from_environment({"TESSERA_LAKE": "s3://me:hush-hush@bucket/lake"})
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["data/tessera.db", "sqlite:///relative.db"])
