@@ -101,7 +101,7 @@ class Prepared:
         return "other options" if digest(body.get("options")) != digest(self.run.options) else None
 
     def work(self, seen: Evidence, seconds: float | None = None) -> Verified:
-        """The outcome of the run over what was read, held against the spec's budgets and the learner's checks.
+        """The outcome of the run over what was read, held against the spec's budgets and all checks.
 
         A learner of another package is stopped after so many ``seconds``, by default those of its spec, and
         TimeOver raised; ours go through rows once and are held against the clock by whoever runs them.
@@ -203,9 +203,10 @@ def _entry(
         same_scope = (entry["queue"], entry.get("kind")) == (scope.queue, scope.kind)
         if entry["spec"] == name and same_scope and digest(entry["options"]) == digest(options):
             return entry
+    of_kind = "" if scope.kind is None else f" --kind {scope.kind}"
     raise RunError(
         f"no config entry runs {name} on queue {scope.queue} with these options any more: "
-        f"`learner configure {name} --queue {scope.queue}` adds one"
+        f"`learner configure {name} --queue {scope.queue}{of_kind}` adds one"
     )
 
 

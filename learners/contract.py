@@ -312,6 +312,6 @@ def over_budget(spec: Mapping[str, Any], outcome: Outcome) -> str | None:
 def judgment(
     learner: Learner, outcome: Outcome, spec: Mapping[str, Any]
 ) -> tuple[str | None, list[CheckResult]]:
-    """The budget that an outcome crosses, if any, and how each check went; only within budget are they run."""
+    """The budget that an outcome crosses, if any, and how each check went, where none is crossed."""
     crossed = over_budget(spec, outcome)
     return crossed, run_checks(learner, outcome) if crossed is None else []

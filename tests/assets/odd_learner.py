@@ -1,4 +1,4 @@
-"""A learner of another package: it counts runs, and by its options is slow, wrong, talkative, broken, or hangs."""
+"""A learner of another package: it counts runs, and is slow, wrong, talkative, broken or hangs if told to."""
 
 import os
 import re

@@ -101,6 +101,27 @@ def test_configure_sets_an_entry_and_says_who_sees_what_is_learned(learner: Comm
     }
 
 
+def test_a_kind_of_work_is_configured_enqueued_and_published_by_itself(
+    learner: Command, store: Any, export: Path, tmp_path: Path
+) -> None:
+    learner("pack", "--output", str(tmp_path / "pack"))
+    learner("install", str(tmp_path / "pack"))
+    client = store.client()
+    work(client, "q", "af", kind="verb.b")
+
+    told = learner("configure", NAME, "--queue", "q", "--kind", "verb.b", "--surface")
+    learner("enqueue", NAME, "--queue", "q")
+    ran = json.loads(learner("run-one", "--json").stdout)["run"]
+
+    assert "is active on verb.b in q" in told.stdout
+    assert "for readers of verb.b in q" in told.stdout
+    assert [one["key"] for one in ran["records"]] == [f"{NAME}:q:kind=verb.b"]
+    reader = store.client(["read"], ["q"], kinds=["verb.b"])
+    record = reader.get_record("learn.outputs", f"{NAME}:q:kind=verb.b")
+    assert record["body"]["window"]["count"] == 2
+    assert record["surface"] == {"queue": "q", "kind": "verb.b"}
+
+
 def test_a_preview_of_a_file_opens_no_socket_and_gives_what_the_store_gives(
     learner: Command, export: Path, tmp_path: Path
 ) -> None:
