@@ -16,7 +16,7 @@ from tessera.errors import Conflict, NotFound, TesseraError
 
 Status = Literal["published", "superseded"]
 
-_ROWS_TOLD = 5
+_ROWS_TOLD, _ROW_CHARACTERS = 5, 500
 
 
 class PublishError(TesseraError):
@@ -32,7 +32,10 @@ class CheckFailed(PublishError):  # noqa: N818 - the sentence reads as what it i
         told = [f"{spec}: nothing was published, {len(failed)} of {len(results)} checks failed"]
         for result in failed:
             more = len(result.rows) - _ROWS_TOLD
-            rows = [*result.rows[:_ROWS_TOLD], *([f"and {more} more"] if more > 0 else [])]
+            rows = [
+                *(row[:_ROW_CHARACTERS] for row in result.rows[:_ROWS_TOLD]),
+                *([f"and {more} more"] if more > 0 else []),
+            ]
             told += [f"  {result.name}: {row}" for row in rows]
         super().__init__("\n".join(told))
 

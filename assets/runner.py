@@ -22,7 +22,7 @@ from tessera.errors import Conflict, TesseraError
 
 Read = Callable[[Prepared], Evidence]
 
-_FAILURE_BYTES = 64 << 10
+_FAILURE_BYTES, _SAID_BYTES = 64 << 10, 4 << 10
 
 
 class RunFailed(TesseraError):  # noqa: N818 - the sentence reads as what it is
@@ -146,7 +146,8 @@ def _sentence(error: Exception) -> str:
 
 
 def _named(brief: Any, error: Exception) -> RunFailed:
-    return RunFailed(f"{method(brief)} failed: {_sentence(error)}; nothing was published")
+    said = within(_sentence(error), _SAID_BYTES)
+    return RunFailed(f"{method(brief)} failed: {said}; nothing was published")
 
 
 def _known(state: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -75,7 +75,8 @@ class Shade(Odd):
 def _miscounted(outcome: Outcome) -> list[str]:
     right = outcome.run.counted(outcome.evidence).height
     body = outcome.nouns[0].body
-    return [] if body["count"] == right else [f"{body['scope']['queue']}: {body['count']} of {right}"]
+    loud = "x" * outcome.run.options.get("shouts", 0)
+    return [] if body["count"] == right else [f"{body['scope']['queue']}: {body['count']} of {right}{loud}"]
 
 
 LEARNER = Odd()
