@@ -187,7 +187,7 @@ def lines(series: Sequence[tuple[float, str, float]], title: str) -> bytes:
 
 
 def over_versions(weights: Sequence[tuple[int, str, str, float]], title: str) -> bytes:
-    """A PNG of weights from version to version, a panel a category: version, category, arm and weight each."""
+    """A PNG of weights from version to version, a panel a category: version, category, arm, weight."""
     import altair as alt
 
     categories = list(dict.fromkeys(category for _, category, _, _ in weights))[:MOST_PANELS]
