@@ -14,6 +14,7 @@ from learners.catalog import SPECS
 from learners.registry import BUILT_IN
 from tessera.client import Client
 from tests.assets.working import work
+from tests.pipelines.conftest import learner_here
 
 NAME = "path_statistics:wilson-grouping:v1"
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -21,9 +22,10 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 # runs the command with every socket forbidden and says which of the heavy modules it loaded
 OFFLINE = """
 import socket, sys
-def forbidden(*args, **kwargs):
-    raise AssertionError("a socket was opened")
-socket.socket = forbidden
+class Forbidden(socket.socket):
+    def __init__(self, *args, **kwargs):
+        raise AssertionError("a socket was opened")
+socket.socket = Forbidden
 from pipelines.learner import main
 sys.argv[0] = "learner"
 try:
@@ -35,21 +37,23 @@ finally:
 
 @pytest.fixture
 def learner(store: Any, tmp_path: Path) -> Command:
-    """The command against the store, or with sockets forbidden."""
+    """The command against the store; or, offline, in a process of its own with sockets forbidden."""
+    environment = {
+        "TESSERA_URL": store.url,
+        "TESSERA_KEY": store.admin_key,
+        "PYTHONPATH": ":".join(path for path in sys.path if path),
+        "HOME": str(tmp_path),
+    }
 
     def run(*arguments: str, offline: bool = False) -> subprocess.CompletedProcess[str]:
-        start = ["-c", OFFLINE] if offline else ["-m", "pipelines.learner"]
+        if not offline:
+            return learner_here(environment, *arguments)
         return subprocess.run(
-            [sys.executable, *start, *arguments],
+            [sys.executable, "-c", OFFLINE, *arguments],
             capture_output=True,
             text=True,
             cwd=Path(__file__).parents[2],
-            env={
-                "TESSERA_URL": store.url,
-                "TESSERA_KEY": store.admin_key,
-                "PYTHONPATH": ":".join(path for path in sys.path if path),
-                "HOME": str(tmp_path),
-            },
+            env=environment,
         )
 
     return run
