@@ -118,6 +118,7 @@ def test_a_run_by_hand_that_was_killed_is_done_once_by_the_next(
     assert on_demand.run_one(client) is None
 
 
+@pytest.mark.slow
 def test_killed_dagster_runs_are_told_as_failed_and_the_next_publish_and_double_nothing(
     client: Client, workspace: Any, store: Any, tmp_path: Path
 ) -> None:
