@@ -324,6 +324,7 @@ def dying():
         yield pulled
 
 
+@pytest.mark.xdist_group("dying pulls")  # one process loads what all of them need
 @pytest.mark.parametrize(
     "point",
     [

@@ -17,6 +17,7 @@ from tests.pipelines.conftest import work
 
 SPEC = "path_statistics:wilson-grouping:v1"
 WEIGHTS = "routing_weights:beta-bandit:v1"
+pytestmark = pytest.mark.xdist_group("doctor")  # the home that they copy is filled once
 
 
 @pytest.fixture(scope="module")
