@@ -42,6 +42,7 @@ def pulls(store: Any, commands: Sequence[Sequence[str]]) -> list[tuple[int, str]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # four starts of Dagster, however busy the machine is
 def test_sixteen_queues_at_once_leave_no_failed_run_and_one_that_all_want_is_done_in_turns(
     store: Any, worked: Any, environment: Any, tmp_path: Path
 ) -> None:
