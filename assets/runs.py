@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assets import evidence, review_ports, specs
+from assets import apart, evidence, review_ports, specs
 from assets.lake import Lake
-from assets.publish import Verified, read_state, same_surface, verified
+from assets.publish import Verified, judged, read_state, same_surface, verified
 from learners.contract import (
     Citation,
     Evidence,
@@ -25,6 +25,8 @@ from learners.contract import (
     accept_options,
     name_of,
 )
+from learners.registry import BUILT_IN
+from learners.strangers import learn_by_name
 from schemas.specs import RUN_SCHEMA, run_faults, run_identity
 from tessera.canonical import digest
 from tessera.client import Client
@@ -98,13 +100,19 @@ class Prepared:
             return "another spec"
         return "other options" if digest(body.get("options")) != digest(self.run.options) else None
 
-    def learn(self, seen: Evidence) -> Outcome:
-        """The outcome of the run over what was read."""
-        return self.learner.learn(self.run, seen)
+    def work(self, seen: Evidence, seconds: float | None = None) -> Verified:
+        """The outcome of the run over what was read, held against the spec's budgets and all checks.
 
-    def verify(self, outcome: Outcome) -> Verified:
-        """The outcome, held against the spec's budgets and the learner's checks."""
-        return verified(self.learner, outcome, self.spec)
+        A learner of another package is stopped after so many ``seconds``, by default those of its spec, and
+        TimeOver raised; ours go through rows once and are held against the clock by whoever runs them.
+        """
+        if self.name in BUILT_IN:
+            return verified(self.learner, self.learner.learn(self.run, seen), self.spec)
+        limit = float(self.spec["budget"]["runtime_seconds"]) if seconds is None else seconds
+        nouns, calls, *judgment = apart.call(
+            learn_by_name, self.name, self.spec, self.run, seen, seconds=limit
+        )
+        return judged(self.learner, Outcome(self.run, seen, nouns, calls), *judgment)
 
 
 def from_lake(lake: Lake) -> Callable[[Prepared], Evidence]:
@@ -195,9 +203,10 @@ def _entry(
         same_scope = (entry["queue"], entry.get("kind")) == (scope.queue, scope.kind)
         if entry["spec"] == name and same_scope and digest(entry["options"]) == digest(options):
             return entry
+    of_kind = "" if scope.kind is None else f" --kind {scope.kind}"
     raise RunError(
         f"no config entry runs {name} on queue {scope.queue} with these options any more: "
-        f"`learner configure {name} --queue {scope.queue}` adds one"
+        f"`learner configure {name} --queue {scope.queue}{of_kind}` adds one"
     )
 
 

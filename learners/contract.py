@@ -307,3 +307,11 @@ def over_budget(spec: Mapping[str, Any], outcome: Outcome) -> str | None:
         if amount > budget[name]:
             return f"{whose} crosses its budget of {budget[name]} {name}: {amount}"
     return None
+
+
+def judgment(
+    learner: Learner, outcome: Outcome, spec: Mapping[str, Any]
+) -> tuple[str | None, list[CheckResult]]:
+    """The budget that an outcome crosses, if any, and how each check went, where none is crossed."""
+    crossed = over_budget(spec, outcome)
+    return crossed, run_checks(learner, outcome) if crossed is None else []

@@ -1,10 +1,10 @@
 """The pull: each run once, whatever the store sends and wherever the pull ends."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import duckdb
@@ -286,13 +286,11 @@ def test_a_write_that_fails_leaves_the_cursor_at_the_last_durable_batch(lake, pa
 
 
 DYING = """
-import os, signal, sys
+import json, os, signal, sys
 from assets.lake import Lake
 from assets.pull import pull
 from assets.writer import Writer
 from tessera.client import Client
-
-url, location, point, batch = sys.argv[1:]
 
 class Dying(Lake):
     def append(self, table, rows, transactions):
@@ -307,10 +305,33 @@ def die(here):
     if f"{here} {counts[here]}" == point:
         os.kill(os.getpid(), signal.SIGKILL)
 
-pull(Client(url, "secret"), Dying(location), "packing", commit_rows=int(batch))
+# all is loaded once, and nothing of it is at work yet when a process of its own is made for each pull
+for line in sys.stdin:
+    url, location, point, batch = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        pull(Client(url, "secret"), Dying(location), "packing", commit_rows=batch)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
+@pytest.fixture(scope="module")
+def dying():
+    """`dying(url, location, point, batch)`: a pull in a process that is killed there; how it ended."""
+    command = [sys.executable, "-c", DYING]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, **pipes) as process:
+
+        def pulled(*asked):
+            process.stdin.write(json.dumps(asked) + "\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        yield pulled
+
+
+@pytest.mark.xdist_group("dying pulls")  # one process loads what all of them need
 @pytest.mark.parametrize(
     "point",
     [
@@ -325,17 +346,9 @@ pull(Client(url, "secret"), Dying(location), "packing", commit_rows=int(batch))
         "after observations 2",
     ],
 )
-def test_a_pull_killed_at_any_point_neither_loses_nor_repeats_a_run(lake, pages, client, tmp_path, point):
+def test_a_pull_killed_at_any_point_neither_loses_nor_repeats_a_run(lake, pages, client, dying, point):
     pages.items = [observation(i, **({"server__fence": 0} if i % 50 == 0 else {})) for i in range(1, 1701)]
-    script = tmp_path / "dying.py"
-    script.write_text(textwrap.dedent(DYING))
-    ended = subprocess.run(
-        [sys.executable, str(script), pages.url, lake.location, point, "800"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert ended.returncode == -signal.SIGKILL
+    assert dying(pages.url, lake.location, point, 800) == -signal.SIGKILL
     again = Lake(lake.location)
     pull(client, again, "packing")
     rejected = again.scan("quarantine").select("cursor").collect()["cursor"].sort().to_list()

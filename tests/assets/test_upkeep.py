@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from deltalake import write_deltalake
 
 from assets.lake import Lake
 from assets.pull import pull
@@ -52,6 +53,21 @@ def test_a_reader_that_was_open_before_reads_on_until_its_files_are_removed(lake
     with pytest.raises((OSError, pl.exceptions.PolarsError)):
         reader.collect()
     assert cursors(lake) == [1, 2, 3, 4, 5]
+
+
+def test_a_reader_that_was_open_when_a_column_changed_sees_the_old_rows_or_an_error(lake, pages, client):
+    """P12: what holds the lake open, as a notebook does, asks it anew and is told; never a mix."""
+    fill(lake, pages, client, 4)
+    reader = pl.scan_delta(lake.open("observations")).select("cursor", "kind").sort("cursor")
+    before = reader.collect()
+    other = lake.scan("observations").collect().with_columns(pl.col("kind").str.len_bytes())
+    write_deltalake(lake.uri("observations"), other, mode="overwrite", schema_mode="overwrite")
+    assert reader.collect().equals(before)
+    remove_old(lake, "observations", keep_hours=0)
+    with pytest.raises((OSError, pl.exceptions.PolarsError)):
+        reader.collect()
+    with pytest.raises((LakeError, pl.exceptions.PolarsError), match="kind"):
+        lake.observations("packing", kind="verb.pack", columns=["cursor", "kind"])
 
 
 def test_readers_writers_and_upkeep_at_once_lose_and_mix_nothing(lake, pages, client):

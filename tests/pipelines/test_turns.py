@@ -1,20 +1,15 @@
 """One run of a queue at a time, and what a killed one leaves behind."""
 
-import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
 
-from assets import pack, specs
 from pipelines.instance import instance
 from pipelines.turns import TurnError, Turns, end_left_behind, left_behind
 
@@ -27,20 +22,6 @@ from pipelines.turns import Turns
 with Turns(Path(sys.argv[1])).take("packing", sys.argv[2]):
     print("held", flush=True)
     time.sleep(60)
-"""
-
-
-# the command, stopped in the middle of a learner's run, with the verb claimed and nothing published
-SLOW = """
-import os, sys, time, pathlib
-from learners.path_statistics import PathStatistics
-def learn(self, run, evidence):
-    pathlib.Path(os.environ["LEARNING"]).touch()
-    time.sleep(120)
-PathStatistics.learn = learn
-from pipelines.workspace import main
-sys.argv[0] = "workspace"
-main()
 """
 
 
@@ -115,39 +96,3 @@ def test_a_killed_process_holds_no_turn_and_its_run_is_ended_as_failed(turns: Tu
 @dg.job
 def nothing() -> None:
     """A job to have runs of."""
-
-
-def test_a_killed_run_is_told_as_failed_and_its_verb_is_done_by_the_next(
-    workspace: Any, worked: Any, store: Any, tmp_path: Path
-) -> None:
-    name = "path_statistics:wilson-grouping:v1"
-    pack.write(tmp_path / "pack")
-    client = store.client()
-    specs.install(client, pack.read(tmp_path / "pack"))
-    specs.configure(client, name, "packing")
-    worked("packing", 5)
-    learning = tmp_path / "learning"
-    child = subprocess.Popen(
-        [sys.executable, "-c", SLOW, "run"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "LEARNING": str(learning)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 60
-    while not learning.exists() and time.monotonic() < deadline and child.poll() is None:
-        time.sleep(0.1)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    assert learning.exists()
-    store.clock.move(40)  # the killed worker's lease is over
-
-    ended = workspace("run")
-
-    assert ended.status == 0, ended
-    assert client.get_record("learn.outputs", f"{name}:packing")["version"] == 1
-    runs = [item["server"] for item in client.iter_observations("learn.runs")]
-    assert [(run["fence"], run["lapsed"], run["result"]) for run in runs] == [(2, 1, "accepted")]
-    with instance(tmp_path / "workspace" / "dagster") as history:
-        statuses = sorted(record.dagster_run.status.value for record in history.get_run_records())
-    assert statuses == ["FAILURE", "SUCCESS"]
