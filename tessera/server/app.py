@@ -110,7 +110,7 @@ class App:
         """Finish the work under way, then close the store."""
         self._readers.close()
         self._writers.close()
-        self._store.database.close()
+        self._store.close()
 
     def _tell(self, told: Told, answer: Answer) -> None:
         seconds = time.perf_counter() - told.begun

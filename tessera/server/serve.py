@@ -30,6 +30,7 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_BEHIND_MILLISECONDS = 1_000  # by which clocks may differ without a word
 _SWITCH_SECONDS = 0.0005  # how soon a thread back from the disk gets its turn
 
 
@@ -53,6 +54,11 @@ def run(
             _say(f"A new admin key is in {running.store.new_admin_key}")
         about = {"url": running.url, "store_id": running.store.store_id}
         log.info("serving", extra={"fields": about})
+        if running.store.time.ahead > _BEHIND_MILLISECONDS:
+            log.warning(
+                "the machine's clock is behind what the store has seen; the store's time goes on from there",
+                extra={"fields": {"milliseconds": running.store.time.ahead}},
+            )
         running.serve(ready=lambda: _say(f"Tessera serves {running.url}"))
         log.info("closing", extra={"fields": about})
 
