@@ -1,8 +1,8 @@
 """Where things live and whom to talk to, read once from the environment.
 
 Promises defaults that work from any folder: everything lies under ``.tessera/`` in the project's root, or
-under ``TESSERA_HOME``. A relative path is refused, since it would mean another place in each folder. Creates
-nothing.
+under ``TESSERA_HOME``, which is asked for only where something of it is needed. A relative path is refused,
+since it would mean another place in each folder. Creates nothing.
 """
 
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tessera.errors import SettingsError
 
+_ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_URL = "http://127.0.0.1:8765"
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
@@ -21,10 +22,10 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 class Settings:
     """The environment's answers; ``key`` and ``database_url`` stay out of the repr, as they hold secrets."""
 
-    home: Path
     url: str
-    lake: str
-    dagster_home: Path
+    named_home: Path | None = None
+    named_lake: str | None = None
+    named_dagster_home: Path | None = None
     key: str | None = field(default=None, repr=False)
     database_url: str | None = field(default=None, repr=False)
     hosts: tuple[str, ...] = ()
@@ -36,16 +37,40 @@ class Settings:
 
         An empty value counts as unset. Raises SettingsError naming the variable and its value.
         """
-        home = _folder(environ, "TESSERA_HOME") or default_home()
         return cls(
-            home=home,
             url=_url(environ),
-            lake=_lake(environ) or str(home / "lake"),
-            dagster_home=_folder(environ, "DAGSTER_HOME") or home / "dagster",
+            named_home=_folder(environ, "TESSERA_HOME"),
+            named_lake=_lake(environ),
+            named_dagster_home=_folder(environ, "DAGSTER_HOME"),
             key=_key(environ),
             database_url=_database_url(environ),
             hosts=_hosts(environ),
         )
+
+    @property
+    def has_home(self) -> bool:
+        """Whether there is a home: a worker that was installed without a checkout needs none."""
+        return self.named_home is not None or (_ROOT / "pyproject.toml").is_file()
+
+    @property
+    def home(self) -> Path:
+        """The folder for everything; SettingsError where none is named and there is no checkout."""
+        if not self.has_home:
+            raise SettingsError(
+                "tessera runs outside its checkout, so there is no default home. "
+                "Set TESSERA_HOME to an absolute folder for the database, keys and lake."
+            )
+        return self.named_home or _ROOT / ".tessera"
+
+    @property
+    def lake(self) -> str:
+        """Where the tables are: a folder or a URL."""
+        return self.named_lake or str(self.home / "lake")
+
+    @property
+    def dagster_home(self) -> Path:
+        """Dagster's folder."""
+        return self.named_dagster_home or self.home / "dagster"
 
     @property
     def admin_key_file(self) -> Path:
@@ -59,6 +84,11 @@ class Settings:
         """
         if self.key is not None:
             return self.key
+        if not self.has_home:
+            raise SettingsError(
+                "no API key: TESSERA_KEY is not set. Set it to the key of this worker; or, where the store's "
+                "home is on this machine, TESSERA_HOME to that folder."
+            )
         try:
             found = self.admin_key_file.read_text("ascii").strip()
         except FileNotFoundError:
@@ -74,17 +104,6 @@ class Settings:
                 "Set TESSERA_KEY, or start the store once with `tessera serve`."
             )
         return found
-
-
-def default_home() -> Path:
-    """``.tessera`` in the project's root: the folder above this package, if it is a checkout."""
-    root = Path(__file__).resolve().parent.parent
-    if not (root / "pyproject.toml").is_file():
-        raise SettingsError(
-            "tessera runs outside its checkout, so there is no default home. "
-            "Set TESSERA_HOME to an absolute folder for the database, keys and lake."
-        )
-    return root / ".tessera"
 
 
 def _folder(environ: Mapping[str, str], name: str) -> Path | None:

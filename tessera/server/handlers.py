@@ -22,7 +22,7 @@ from tessera.store import (
     tasks,
 )
 from tessera.store.database import Session
-from tessera.store.executions import Scope
+from tessera.store.reader import Scope
 from tessera.store.recall import recall as recall_runs
 
 

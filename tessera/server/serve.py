@@ -1,7 +1,8 @@
 """Runs the store as a server: ``tessera serve``, and the same in a thread for those that embed it.
 
 Promises one line with the URL once connections are accepted, the place of a new admin key but never the
-secret, and an end in which every request under way is answered and the database is closed whole.
+secret, and an end within END_SECONDS in which every request that has come in is answered and the database is
+closed whole; a client that is still sending or reading then is cut off.
 """
 
 import asyncio
@@ -21,8 +22,9 @@ import uvicorn
 
 from tessera.errors import SettingsError
 from tessera.server import logs
-from tessera.server.app import GRACE_SECONDS, App, create_app
-from tessera.server.protocol import Protocol
+from tessera.server.app import App, create_app
+from tessera.server.protocol import paced
+from tessera.server.receiving import GRACE_SECONDS
 from tessera.store.clock import Clock, now
 from tessera.store.opening import Store, open_store
 
@@ -31,7 +33,10 @@ log = logging.getLogger("tessera.server")
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
+END_SECONDS = 8
+"""How long the end waits for what is under way; a transaction that began is finished all the same."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_BEHIND_MILLISECONDS = 1_000  # by which clocks may differ without a word
 _SWITCH_SECONDS = 0.0005  # how soon a thread back from the disk gets its turn
 
 
@@ -56,6 +61,11 @@ def run(
             _say(f"A new admin key is in {running.store.new_admin_key}")
         about = {"url": running.url, "store_id": running.store.store_id}
         log.info("serving", extra={"fields": about})
+        if running.store.time.ahead > _BEHIND_MILLISECONDS:
+            log.warning(
+                "the machine's clock is behind what the store has seen; the store's time goes on from there",
+                extra={"fields": {"milliseconds": running.store.time.ahead}},
+            )
         running.serve(ready=lambda: _say(f"Tessera serves {running.url}"))
         log.info("closing", extra={"fields": about})
 
@@ -87,7 +97,7 @@ class Running:
             raise
         known = [*hosts] if host in _WILDCARDS else [*hosts, f"[{host}]" if ":" in host else host]
         self._app: App = create_app(self.store, hosts=known, grace_seconds=grace_seconds)
-        self._server = _Server(_config(self._app), self._app, drain_seconds)
+        self._server = _Server(_config(self._app, grace_seconds), self._app, drain_seconds)
         self._thread: threading.Thread | None = None
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
@@ -142,6 +152,7 @@ class _Server(uvicorn.Server):
         if self._drain_seconds:
             await self._drain(sockets or [])
         self._app.refuse_new()
+        self._app.hurry()
         await super().shutdown(sockets)
         await self._app.end()
 
@@ -179,10 +190,10 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def _config(app: App) -> uvicorn.Config:
+def _config(app: App, grace_seconds: float) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Protocol,
+        http=paced(grace_seconds),
         loop="uvloop",
         ws="none",
         lifespan="off",
@@ -191,7 +202,7 @@ def _config(app: App) -> uvicorn.Config:
         log_config=None,
         server_header=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=10,
+        timeout_graceful_shutdown=END_SECONDS,
     )
 
 

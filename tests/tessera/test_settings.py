@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tessera import settings as module
 from tessera.errors import SettingsError
-from tessera.settings import DEFAULT_URL, Settings, default_home
+from tessera.settings import DEFAULT_URL, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -15,7 +16,7 @@ def test_everything_lies_under_the_projects_root_by_default(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = Settings.from_environment({})
-    assert settings.home == default_home() == ROOT / ".tessera"
+    assert settings.home == ROOT / ".tessera"
     assert (settings.url, settings.key, settings.database_url) == (DEFAULT_URL, None, None)
     assert settings.lake == str(ROOT / ".tessera" / "lake")
     assert settings.dagster_home == ROOT / ".tessera" / "dagster"
@@ -26,6 +27,19 @@ def test_a_home_moves_what_is_not_named_itself(tmp_path: Path) -> None:
     assert settings.home == tmp_path
     assert settings.lake == "s3://bucket/lake"
     assert settings.dagster_home == tmp_path / "dagster"
+
+
+def test_a_worker_without_a_checkout_needs_no_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "_ROOT", tmp_path)
+
+    settings = Settings.from_environment({"TESSERA_URL": "http://store:8765", "TESSERA_KEY": "tsk_x"})
+
+    assert (settings.url, settings.require_key()) == ("http://store:8765", "tsk_x")
+    for needed in ("home", "lake", "dagster_home", "admin_key_file"):
+        with pytest.raises(SettingsError, match="Set TESSERA_HOME"):
+            getattr(settings, needed)
+    with pytest.raises(SettingsError, match="no API key: TESSERA_KEY is not set"):
+        Settings.from_environment({}).require_key()
 
 
 def test_an_empty_value_counts_as_unset() -> None:
