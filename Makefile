@@ -12,6 +12,8 @@ BENCH  := .venv-bench
 BENCH_READY := $(BENCH)/.installed
 JOBS   ?= 2
 SECONDS ?= 600
+RATE    ?= 10000
+OLD     ?= 5000000
 
 export DAGSTER_DISABLE_TELEMETRY := yes
 export MARIMO_SKIP_UPDATE_CHECK := 1
@@ -21,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_SYSTEM_CERTS ?= $(if $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test faults check format ui notebook notebook-html bench lock clean
+.PHONY: help install run test faults soak check format ui notebook notebook-html bench lock clean
 .DELETE_ON_ERROR:
 
 help: ## Say what each target does
@@ -52,6 +54,9 @@ test: $(READY) ## All tests
 
 faults: $(READY) ## Kills and contention at length, on SQLite and PostgreSQL (SECONDS=600 for each of four)
 	@$(PY) -m tests.faults --seconds $(SECONDS)
+
+soak: $(READY) ## Real load for SECONDS=600 at RATE=10000 a minute, on an empty store and beside OLD=5000000 old runs
+	@$(PY) -m bench.soak --seconds $(SECONDS) --rate $(RATE) --old $(OLD)
 
 check: $(READY) ## Format, lint, types and the direction of imports
 	@$(PY) -m ruff format --check .

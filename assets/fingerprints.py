@@ -15,6 +15,7 @@ from assets import plots
 from assets.lake import Lake, count_rows, view_of
 from assets.observations import markdown
 from assets.partitions import queues
+from assets.upkeep import tidy
 from assets.views import LakeConflictError
 from learners.fingerprints import exact_fingerprints, observation_signatures
 from schemas.fingerprints import SCHEMA, Fingerprints
@@ -101,9 +102,10 @@ def fingerprinted(rows: pl.DataFrame) -> pl.DataFrame:
 def fingerprints(
     context: dg.AssetExecutionContext, lake: dg.ResourceParam[Lake]
 ) -> dg.MaterializeResult[None]:
-    """Fingerprint what is new."""
+    """Fingerprint what is new, and keep the queue's files few."""
     queue = context.partition_key
     done = refresh(lake, queue)
+    tidy(lake, TABLE, queue)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(f"{lake.store_id()}:{queue}:{done.cursor}:{done.rows}:{SCHEME}"),
         metadata={

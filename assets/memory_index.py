@@ -13,6 +13,7 @@ from assets.learner_asset import Shown, Stands, WholeCheck
 from assets.markdown import table
 from assets.runner import Ended
 from assets.scope_runs import Stand
+from assets.upkeep import tidy
 from learners.memory import LEARNER
 from learners.memory_checks import Coverage
 from tessera.client import Client
@@ -36,6 +37,7 @@ def _append(client: Client, lake: Lake, stand: Stand, ended: Ended) -> None:
 
 def _keep(client: Client, lake: Lake, queue: str, stands: Stands) -> None:
     """Bring the table in step with what stands, and hold it against the lake's rows."""
+    tidy(lake, memory_entries.TABLE, queue)
     heads = {stand.standing["key"]: int(stand.standing["version"]) for stand in stands}
     if not memory_entries.in_step(lake, heads):
         memory_entries.read_anew(client, lake, queue, list(heads))

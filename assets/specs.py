@@ -66,9 +66,13 @@ def config(client: Client) -> tuple[int, dict[str, Any]]:
     return record["version"], record["body"]
 
 
-def entries_of(client: Client, queue: str) -> list[dict[str, Any]]:
-    """The config's entries for a queue that are not off, found able to stand side by side."""
-    _, body = config(client)
+def entries_of(client: Client, queue: str, body: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The config's entries for a queue that are not off, found able to stand side by side.
+
+    ``body`` is the config when it has been read already: it holds the entries of all queues.
+    """
+    if body is None:
+        _, body = config(client)
     _stand(body["entries"], queue)
     return [entry for entry in body["entries"] if entry["queue"] == queue and entry["mode"] != "off"]
 

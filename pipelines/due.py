@@ -43,10 +43,13 @@ class Entry:
         return {name: getattr(self, name) for name in names}
 
 
-def of_queue(client: Client, queue: str) -> Iterator[Entry]:
-    """Each entry of a queue that is not off. A store that does not answer is raised; others are told."""
+def of_queue(client: Client, queue: str, config: Mapping[str, Any] | None = None) -> Iterator[Entry]:
+    """Each entry of a queue that is not off. A store that does not answer is raised; others are told.
+
+    ``config`` is the body of the config noun, when it has been read already.
+    """
     try:
-        entries = specs.entries_of(client, queue)
+        entries = specs.entries_of(client, queue, config)
     except (ConnectionFault, Unavailable, Unauthorized):
         raise
     except TesseraError as error:
@@ -59,6 +62,14 @@ def of_queue(client: Client, queue: str) -> Iterator[Entry]:
             raise
         except TesseraError as error:
             yield Entry(entry["spec"], queue, entry["mode"], problem=str(error))
+
+
+def config_of(client: Client) -> Mapping[str, Any] | None:
+    """The body of the config noun, read once for all queues; None for one that each queue is to tell of."""
+    try:
+        return specs.config(client)[1]
+    except specs.ConfigError:
+        return None
 
 
 def of_entry(client: Client, entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] = ()) -> Entry:

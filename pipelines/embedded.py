@@ -48,7 +48,7 @@ def store(settings: Settings) -> Iterator[Settings]:
         log=log,
     )
     with attached.stopping(child):
-        _await(ours, child, str(log))
+        await_start(ours, child, str(log))
         yield ours
 
 
@@ -86,7 +86,8 @@ def free_port(wanted: int) -> int:
     raise SettingsError(f"no free port on {LOOPBACK}")
 
 
-def _await(settings: Settings, child: subprocess.Popen[bytes], log: str) -> None:
+def await_start(settings: Settings, child: subprocess.Popen[bytes], log: str) -> None:
+    """Wait until a store that was started answers. Raises TesseraError when it ended or is not heard of."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if child.poll() is not None:

@@ -6,6 +6,7 @@ Leaves out which identities are due (`pipelines.due`).
 """
 
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -18,6 +19,7 @@ from tessera.client import Client
 IDENTITY, SPEC, ASSET = "tessera/identity", "tessera/spec", "tessera/asset"
 LONGEST_WAIT_MINUTES = 60
 MINUTE_SECONDS = 60.0
+_TAG_CHARACTERS = 40  # of a value that names a tag: Dagster allows 63 after the slash
 
 _IN_FLIGHT = [
     dg.DagsterRunStatus.QUEUED,
@@ -44,7 +46,7 @@ def of(
 
     `now` is in seconds since 1970, by default the clock's.
     """
-    records = instance.get_run_records(dg.RunsFilter(tags={IDENTITY: identity}))
+    records = _records(instance, {}, IDENTITY, identity)
     ended = [record for record in records if record.dagster_run.is_finished]
     if any(record.dagster_run.status in _IN_FLIGHT for record in records):
         return Launch(len(ended), "its run is under way")
@@ -69,5 +71,35 @@ def wait_minutes(failures: int) -> int:
 
 def sibling_in_flight(instance: dg.DagsterInstance, queue: str, asset: str) -> bool:
     """Whether a run of the same asset and queue is under way: it does all of the asset's entries there."""
-    tags = {PARTITION: queue, ASSET: asset}
-    return bool(instance.get_run_records(dg.RunsFilter(tags=tags, statuses=_IN_FLIGHT), limit=1))
+    return bool(_records(instance, {PARTITION: queue}, ASSET, asset, _IN_FLIGHT))
+
+
+def tags(parts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The tags of a run for some identities, each with its asset.
+
+    Those of the first are the plain ones; each further one has tags of its own, since a tag has one value.
+    """
+    (identity, asset), *further = parts
+    named = {IDENTITY: identity, ASSET: asset}
+    for other, its_asset in further:
+        named |= {_also(IDENTITY, other): other, _also(ASSET, its_asset): its_asset}
+    return named
+
+
+def _also(tag: str, value: str) -> str:
+    return f"{tag}.{value[:_TAG_CHARACTERS]}"
+
+
+def _records(
+    instance: dg.DagsterInstance,
+    all_of: dict[str, str],
+    tag: str,
+    value: str,
+    statuses: Sequence[dg.DagsterRunStatus] | None = None,
+) -> list[dg.RunRecord]:
+    """The runs that have a value under the plain tag or under its own name."""
+    return [
+        record
+        for name in (tag, _also(tag, value))
+        for record in instance.get_run_records(dg.RunsFilter(tags={**all_of, name: value}, statuses=statuses))
+    ]

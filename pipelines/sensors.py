@@ -69,56 +69,78 @@ def look(
     """
     names = sorted(partitions.scopes(client.queues()))
     start = next((place for place, name in enumerate(names) if name >= first), 0)
-    tick, until = Tick(), time.monotonic() + seconds
+    tick, until, config = Tick(), time.monotonic() + seconds, due.config_of(client)
     for place, queue in enumerate([*names[start:], *names[:start]]):
         if place and time.monotonic() > until:
             tick.following = queue
             break
         tick.lags[queue] = lag.behind(client, lake, queue)
-        for entry in due.of_queue(client, queue):
-            _consider(client, instance, entry, tick, now)
+        fit = [
+            launch
+            for entry in due.of_queue(client, queue, config)
+            if (launch := _judged(client, instance, entry, tick, now)) is not None
+        ]
+        tick.requests += _requests(fit)
     return tick
 
 
-def _consider(
-    client: Client,
-    instance: dg.DagsterInstance,
-    entry: due.Entry,
-    tick: Tick,
-    now: float | None,
-) -> None:
-    """Add an entry's run to the tick's requests, or why it is held back."""
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """An entry whose run may be launched now, the assets of that run, and which attempt it is."""
+
+    entry: due.Entry
+    assets: tuple[str, ...]
+    attempt: int
+
+
+def _judged(
+    client: Client, instance: dg.DagsterInstance, entry: due.Entry, tick: Tick, now: float | None
+) -> _Fit | None:
+    """The entry if its run may be launched now; if it is due and may not, why is told."""
     told = f"{entry.queue}: {entry.spec}"
     assets = assets_of(entry.spec)
     if entry.problem is not None:
         tick.held.append(f"{told}: {entry.problem}")
     elif entry.reason is None or entry.prepared is None or entry.identity is None:
-        return
+        return None
     elif not assets:
         tick.held.append(f"{told} has no asset")
-    elif launches.sibling_in_flight(instance, entry.queue, assets[-1]) or any(
-        one.partition_key == entry.queue and one.tags[launches.ASSET] == assets[-1] for one in tick.requests
-    ):
+    elif launches.sibling_in_flight(instance, entry.queue, assets[-1]):
         tick.held.append(f"{told}: a run of its asset is under way")
     else:
         launch = launches.of(instance, client, entry.prepared, entry.identity, now)
-        if launch.held is not None:
-            tick.held.append(f"{told}: {launch.held}")
-        else:
-            tick.requests.append(_request(entry, assets, launch.attempt))
+        if launch.held is None:
+            return _Fit(entry, assets, launch.attempt)
+        tick.held.append(f"{told}: {launch.held}")
+    return None
 
 
-def _request(entry: due.Entry, assets: Sequence[str], attempt: int) -> dg.RunRequest:
+def _requests(fit: Sequence[_Fit]) -> list[dg.RunRequest]:
+    """A queue's runs: one for all that is due for the first time, since a process costs more than most
+    learners; one alone for each that has failed before, so that it fails no other.
+
+    Entries of one asset are one run, which does all of the asset's entries.
+    """
+    first_of_asset = {one.assets[-1]: one for one in reversed(fit)}
+    chosen = [one for one in fit if first_of_asset[one.assets[-1]] is one]
+    fresh = [one for one in chosen if one.attempt == 0]
+    again = [[one] for one in chosen if one.attempt > 0]
+    return [_request(together) for together in ([fresh] if fresh else []) + again]
+
+
+def _request(together: Sequence[_Fit]) -> dg.RunRequest:
+    """The run of some entries of a queue; its key and its plain tags are those of the first."""
+    first = together[0]
+    names = dict.fromkeys(name for one in together for name in one.assets)
     return dg.RunRequest(
-        run_key=f"{entry.identity}:{attempt}",
+        run_key=f"{first.entry.identity}:{first.attempt}",
         job_name=jobs.WORKSPACE,
-        partition_key=entry.queue,
-        asset_selection=[dg.AssetKey(name) for name in assets],
+        partition_key=first.entry.queue,
+        asset_selection=[dg.AssetKey(name) for name in names],
         tags={
-            launches.IDENTITY: str(entry.identity),
-            launches.SPEC: entry.spec,
-            launches.ASSET: assets[-1],
-            "tessera/reason": str(entry.reason),
+            launches.SPEC: first.entry.spec,
+            "tessera/reason": str(first.entry.reason),
+            **launches.tags((str(one.entry.identity), one.assets[-1]) for one in together),
         },
     )
 

@@ -7,6 +7,7 @@ total. Leaves out reading: that is the door's work.
 
 import codecs
 import hashlib
+import json
 from typing import Any
 
 import rfc8785
@@ -24,7 +25,47 @@ def dumps(value: Any) -> bytes:
     Raises ValueError for what RFC 8785 cannot say: an integer beyond ±(2^53 − 1), NaN or infinity, a lone
     surrogate, a key that is not text, a value that is not JSON.
     """
-    return rfc8785.dumps(value)
+    try:
+        return _encode(_same_in_json(value)).encode()
+    except (_NotTheSame, TypeError, UnicodeEncodeError):
+        return rfc8785.dumps(value)
+
+
+class _NotTheSame(Exception):  # noqa: N818 - not an error: the library says it then
+    """A value that Python's own encoder may not write as RFC 8785 does."""
+
+
+# Written in C: several times as fast as the library, which says whatever the two might not say alike.
+_encode = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True, check_circular=False
+).encode
+_SAFE = 2**53 - 1
+_AS_THEY_ARE = frozenset({str, bool, type(None)})
+
+
+def _same_in_json(value: Any) -> Any:
+    """The value, whole floats as integers, when JSON sorted by code points is its canonical form.
+
+    That is so for keys in ASCII, for integers in the safe range, and for floats from 0.0001 to 10^16: there
+    Python writes the shortest digits without an exponent, as RFC 8785 does. Raises _NotTheSame otherwise.
+    """
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if kind is dict:
+        same = {
+            key: held if type(held) in _AS_THEY_ARE else _same_in_json(held) for key, held in value.items()
+        }
+        if not "".join(same).isascii():
+            raise _NotTheSame
+        return same
+    if kind is list:
+        return [held if type(held) in _AS_THEY_ARE else _same_in_json(held) for held in value]
+    if kind is int and -_SAFE <= value <= _SAFE:
+        return value
+    if kind is float and (1e-4 <= value <= _SAFE or -_SAFE <= value <= -1e-4 or value == 0):
+        return int(value) if value.is_integer() else value
+    raise _NotTheSame
 
 
 def digest(value: Any) -> str:

@@ -24,7 +24,8 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "target", ["install", "run", "test", "faults", "check", "ui", "notebook", "notebook-html", "bench"]
+    "target",
+    ["install", "run", "test", "faults", "soak", "check", "ui", "notebook", "notebook-html", "bench"],
 )
 def test_an_older_python_is_refused_by_name_before_anything_is_made(checkout: Path, target: str) -> None:
     old = checkout / "python3.9"

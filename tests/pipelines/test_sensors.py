@@ -21,6 +21,8 @@ from tessera.transport import Backoff
 from tests.assets.working import work
 
 SPEC = "path_statistics:wilson-grouping:v1"
+WEIGHTS = "routing_weights:beta-bandit:v1"
+MEMORY = "memory:minhash-lsh:v1"
 Launched = Callable[[dg.RunRequest], dg.ExecuteInProcessResult]
 
 
@@ -98,7 +100,9 @@ def ended(history: dg.DagsterInstance, request: dg.RunRequest, status: str) -> N
     """Leave a run of this request in the history, as if the daemon had launched it."""
     job = definitions().resolve_job_def("workspace")
     run = history.create_run_for_job(
-        job, tags={**request.tags, "dagster/partition": str(request.partition_key)}
+        job,
+        tags={**request.tags, "dagster/partition": str(request.partition_key)},
+        status=dg.DagsterRunStatus.STARTED if status == "STARTED" else None,
     )
     if status == "FAILURE":
         history.report_run_failed(run)
@@ -231,6 +235,42 @@ def test_entries_of_one_asset_share_a_run_and_run_keys_are_unique(
     assert all(launched(one).success for one in found)
     assert skipped(tick()) == "2 queues looked at: no trigger is reached"
     assert admin.get_record("learn.outputs", f"{SPEC}:q:method")["body"]["window"]["count"] == 32
+
+
+def test_what_is_due_of_a_queue_for_the_first_time_is_one_run_and_what_failed_runs_alone(
+    admin: Client,
+    tick: Callable[..., dg.SensorResult],
+    history: dg.DagsterInstance,
+    lake: Lake,
+    launched: Launched,
+) -> None:
+    for spec, options in ((SPEC, {}), (WEIGHTS, {"dimension": "method"}), (MEMORY, {})):
+        specs.configure(admin, spec, "q", options=options)
+    work(admin, "q", "a" * 32)
+
+    (together,) = requests(tick())
+    assert {key.to_user_string() for key in together.asset_selection or ()} == {
+        "observations", "fingerprints", "memory_index", "path_scorecard", "routing_weights"
+    }  # fmt: skip
+
+    ended(history, together, "FAILURE")
+    assert skipped(tick()).count("failed 1 times, tried again in 2 minutes") == 3
+    alone = sensors.look(admin, lake, history, now=time.time() + 121).requests
+    assert [one.tags[launches.ASSET] for one in alone] == [
+        "path_scorecard",
+        "routing_weights",
+        "memory_index",
+    ]
+    assert len({one.run_key for one in alone}) == 3
+    assert all(one.run_key == f"{one.tags[launches.IDENTITY]}:1" for one in alone)
+
+    assert all(launched(one).success for one in alone)
+    assert skipped(tick()) == "1 queues looked at: no trigger is reached"
+
+    work(admin, "q", "a" * 32)
+    (again,) = requests(tick())
+    ended(history, again, "STARTED")
+    assert skipped(tick()).count("a run of its asset is under way") == 3
 
 
 def test_a_tick_is_bounded_in_time_and_the_next_goes_on_where_it_ended(

@@ -4,7 +4,8 @@ import hashlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+import rfc8785
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tessera.canonical import digest, dumps, is_blank, is_scalar_text, scalar_text, utf8, utf16_key
@@ -39,6 +40,27 @@ def test_a_digest_is_lowercase_hex_sha256_of_canonical_json() -> None:
 def test_what_jcs_cannot_say_is_a_value_error(value: Any) -> None:
     with pytest.raises(ValueError):
         dumps(value)
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
+    lambda held: st.lists(held) | st.tuples(held) | st.dictionaries(ANY_TEXT | st.text("abc_"), held),
+)
+
+
+@given(ANY_JSON)
+@example([1e-4, 9.999999999999999e-05, -1e-4, 1e16, 9007199254740991.0, 9007199254740992.0, -0.0, 0.0, 1e22])
+@example([123456789012.34567, 5e-324, 0.1, 1.0, -1.5, 1e15 + 0.5, 2.0**53, 2**53 - 1, True, 1])
+@example({'\x7f\x00\x1f"\\/\b\f\n\r\t\u2028\u2029': '\x7f\x00\x1f"\\/\b\f\n\r\t\u2028\u2029\ue000'})
+@example({"b": 1, "a": {"B": 2, "_": 3, "": 4, "a b": 5}})
+def test_whatever_is_said_faster_is_said_as_the_library_says_it(value: Any) -> None:
+    try:
+        expected = rfc8785.dumps(value)
+    except ValueError:
+        with pytest.raises(ValueError):
+            dumps(value)
+    else:
+        assert dumps(value) == expected
 
 
 @pytest.mark.parametrize(
