@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ _POLL_SECONDS = 0.1
 DIED = "its process ended without a word (killed, or the machine went down); what it had committed stands"
 
 Told = Callable[[str], None]
+
+kept: ContextVar[str | None] = ContextVar("kept", default=None)
+"""The run that works in this context in a turn that is kept for it elsewhere, as on a cluster's worker."""
 
 
 class TurnError(TesseraError):
