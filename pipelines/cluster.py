@@ -1,11 +1,13 @@
-"""A Dask cluster to work on: connecting to it, waiting for a task's answer, and `map` over its workers.
+"""A Dask cluster to work on: reaching it, waiting for a task's answer, and `map` over its workers.
 
 Promises a clear error within seconds when no scheduler answers at TESSERA_DASK, and that a wait ends when the
 cluster does. Dask is imported only when a cluster is asked for. Leaves out what is done there
 (`pipelines.errands`) and Dagster's side of it (`pipelines.executor`).
 """
 
+import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 WORKER_SECONDS = 60.0  # to wait for a worker while there is none: a new one starts in a few seconds
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.05
+_LOOK_SECONDS = 2.0  # how often a wait looks whether the cluster is still there
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""As the built-in `map`: results in the order of the items. Function, items and results can be pickled."""
 
 
 class ClusterError(TesseraError):
@@ -90,10 +94,14 @@ def answer(
 
 def _wait(client: "Client", future: "Future[Any]", stopped: Callable[[], bool], patience: float) -> None:
     lonely = None
+    looked = time.monotonic()
     while not future.done():
         if stopped():
             raise KeyboardInterrupt
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
+        if time.monotonic() - looked < _LOOK_SECONDS:
+            continue
+        looked = time.monotonic()
         if client.status != "running":
             continue  # it is connecting anew; the futures of a lost scheduler are cancelled
         try:
@@ -110,31 +118,51 @@ def _wait(client: "Client", future: "Future[Any]", stopped: Callable[[], bool], 
             )
 
 
-@contextmanager
-def mapper() -> Iterator[Map]:
-    """`map` for the parts of a large work: over the cluster's workers, in order; in this process without one.
+def mapper() -> Map:
+    """`map` for the parts of a large work: over the cluster's workers, in order; the built-in one without any.
 
-    A task of the cluster may use it too: it gives its place to the parts while it waits for them.
+    A task of the cluster may use it too: it gives its place to the parts while it waits for them. A part whose
+    worker died is computed by another; a few more than there are workers are under way at once.
     """
-    if _inside():
-        from distributed import worker_client
-
-        with worker_client() as client:
-            yield _over(client)
-        return
     address = Settings.from_environment().dask
-    if address is None:
-        yield lambda function, items: [function(item) for item in items]
-        return
-    with connected(address) as client:
-        require_workers(client, address)
-        yield _over(client)
+    if address is None and not _inside():
+        return map
+    return _Spread(address)
+
+
+class _Spread:
+    """A map over a cluster: that of the task it is used in, else the one at an address."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+
+    def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Results in the order of the items; raises what the function raises, and ClusterError."""
+        with self._client() as client:
+            at_once = workers(client) + 1
+            under_way: deque[Future[Any]] = deque()
+            for item in items:
+                under_way.append(client.submit(function, item, pure=False))
+                if len(under_way) > at_once:
+                    yield answer(client, under_way.popleft())
+            while under_way:
+                yield answer(client, under_way.popleft())
+
+    @contextmanager
+    def _client(self) -> "Iterator[Client]":
+        if self._address is None or _inside():
+            from distributed import worker_client
+
+            with worker_client() as client:
+                yield client
+        else:
+            with connected(self._address) as client:
+                require_workers(client, self._address)
+                yield client
 
 
 def _inside() -> bool:
     """Whether this is a task of a Dask worker. A process that never loaded Dask is none."""
-    import sys
-
     if "distributed" not in sys.modules:
         return False
     from distributed import get_worker
@@ -144,14 +172,6 @@ def _inside() -> bool:
     except ValueError:
         return False
     return True
-
-
-def _over(client: "Client") -> Map:
-    def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        found: list[Any] = client.gather(client.map(function, list(items), pure=False))
-        return found
-
-    return mapped
 
 
 def _said(error: BaseException) -> str:

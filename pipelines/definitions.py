@@ -33,7 +33,7 @@ def definitions(
         jobs=[jobs.workspace, jobs.pull],
         sensors=sensors.of_workspace(every_seconds),
         resources={**BY_SETTINGS, **resources},
-        executor=by_settings,  # a run is one process, here or on a cluster: its queue is its own from end to end
+        executor=by_settings,  # one process a run, here or on a cluster: it has its queue's turn throughout
     )
 
 

@@ -1,9 +1,9 @@
 """A run's steps as one task of a Dask worker: what is sent there, and what the worker does.
 
-Promises that the worker's own environment says where the store, the lake, the history and the key are, so that
-no secret travels; that a worker of another history or lake refuses; and that neither two runs of one queue nor
-two runs in one worker process work side by side. A task whose worker died is given to another, which does all
-steps anew: what was committed stands, so it finds little left to do. Leaves out who sends it
+Promises that the worker's own environment says where the store, the lake, the history and the key are, so
+that no secret travels; that a worker of another history or lake refuses; and that neither two runs of one
+queue nor two runs in one worker process work side by side. A task whose worker died is given to another,
+which does all steps anew: what was committed stands, so it finds little left to do. Leaves out who sends it
 (`pipelines.executor`).
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.reconstruct import ReconstructableJob
 from dagster._core.execution.api import create_execution_plan, execute_plan
 from dagster._core.execution.plan.state import KnownExecutionState
 from dagster._core.execution.retries import RetryMode
@@ -50,18 +51,21 @@ def do(errand: Errand) -> list[str]:
         run = history.get_run_by_id(errand.run_id)
         if run is None or run.job_code_origin is None:
             raise ClusterError(
-                f"{_here()} has another history of runs, where run {errand.run_id} is not: give all workers the "
+                f"{_here()} has another history, where run {errand.run_id} is not: give all workers the "
                 f"DAGSTER_HOME, or its database, of whoever starts runs; here it is {settings.dagster_home}"
             )
         with _turn(run.tags.get(PARTITION), errand):
             if run.is_finished:
                 return []  # whoever started it is gone, or has stopped it
             history.report_engine_event(f"{AT_WORK} {_here()}, pid {os.getpid()}", run)
-            return [serialize_value(event) for event in _events(history, run, errand)]
+            job = recon_job_from_origin(run.job_code_origin)
+            return [serialize_value(event) for event in _events(history, job, run, errand)]
 
 
-def _events(history: dg.DagsterInstance, run: dg.DagsterRun, errand: Errand) -> list[dg.DagsterEvent]:
-    job = recon_job_from_origin(run.job_code_origin).get_subset(
+def _events(
+    history: dg.DagsterInstance, whole: ReconstructableJob, run: dg.DagsterRun, errand: Errand
+) -> list[dg.DagsterEvent]:
+    job = whole.get_subset(
         op_selection=run.resolved_op_selection,
         asset_selection=run.asset_selection,
         asset_check_selection=run.asset_check_selection,
@@ -109,7 +113,7 @@ def _alone_in_this_process() -> Iterator[None]:
 
 @contextmanager
 def _turn(queue: str | None, errand: Errand) -> Iterator[None]:
-    """The queue's turn on the whole cluster: a lock that the scheduler keeps for as long as this process breathes.
+    """The queue's turn on the whole cluster: a lock that the scheduler keeps while this process breathes.
 
     It outlives whoever started the run: a step that goes on without them still has the queue to itself.
     """

@@ -1,4 +1,4 @@
-"""Where a run's steps are executed: in the run's own process, or, with TESSERA_DASK, by a worker of that cluster.
+"""Where a run's steps are executed: in the run's own process, or, with TESSERA_DASK, by a cluster's worker.
 
 On a cluster a run is one task, all its steps in a row: they depend on each other, so nothing is gained by
 parting them, and a queue has one process at work. Whoever started the run keeps its queue's turn on that
@@ -19,15 +19,15 @@ from dagster._serdes import deserialize_value, serialize_value
 
 from pipelines import cluster
 from pipelines.resources import PARTITION, turns_of
+from pipelines.turns import KEEPER
 from tessera.settings import Settings
-
 
 
 class Side:
     """Several runs side by side in this process, one thread each: what they share.
 
-    Dagster is not made for threads: one that sets up its logging and one that writes an event can wait for each
-    other for ever. So a thread holds ``dagster`` but for the time in which it waits for the cluster.
+    Dagster is not made for threads: one that sets up its logging and one that writes an event can wait for
+    each other for ever. So a thread holds ``dagster`` but for the time in which it waits for the cluster.
     """
 
     def __init__(self) -> None:
@@ -70,12 +70,16 @@ class OnDask(dg.Executor):
             serialize_value(execution_plan.known_state),
             settings.lake,
         )
+        plan_context.instance.add_run_tags(run.run_id, {KEEPER: turns_of(settings).name})
         plan_context.log.info(f"sent to the Dask cluster at {self._address}")
-        with raise_execution_interrupts(), self._turn(settings, run) as stopped:
-            with cluster.connected(self._address) as client:
-                cluster.require_workers(client, self._address)
-                future = client.submit(do, errand, key=f"tessera-{run.run_id}", pure=False)
-                events = cluster.answer(client, future, stopped)
+        with (
+            raise_execution_interrupts(),
+            self._turn(settings, run) as stopped,
+            cluster.connected(self._address) as client,
+        ):
+            cluster.require_workers(client, self._address)
+            future = client.submit(do, errand, key=f"tessera-{run.run_id}", pure=False)
+            events = cluster.answer(client, future, stopped)
         for event in events:
             yield deserialize_value(event, dg.DagsterEvent)
 
@@ -90,11 +94,18 @@ class OnDask(dg.Executor):
             yield (lambda: False) if shared is None else shared.stop.is_set
 
 
-@dg.executor(name="by_settings", config_schema=dg.in_process_executor.config_schema)
-def by_settings(context: dg.InitExecutorContext) -> dg.Executor:
-    """In this process; with TESSERA_DASK on the cluster."""
+def _by_settings(context: dg.InitExecutorContext) -> dg.Executor:
     address = Settings.from_environment().dask
     if address is not None:
         return OnDask(address)
-    here: dg.Executor = dg.in_process_executor.executor_creation_fn(context)
-    return here
+    created = dg.in_process_executor.executor_creation_fn
+    assert created is not None  # noqa: S101 - Dagster's own executor has one
+    return created(context)
+
+
+by_settings = dg.ExecutorDefinition(
+    "by_settings",
+    config_schema=dg.in_process_executor.config_schema,
+    executor_creation_fn=_by_settings,
+    description="In the run's process; with TESSERA_DASK, all steps by one worker of that cluster.",
+)

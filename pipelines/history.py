@@ -15,7 +15,14 @@ from dagster_shared.error import SerializableErrorInfo
 from assets.partitions import queues
 from tessera.errors import TesseraError
 
-_OURS = ("tessera.", "assets.", "pipelines.", "schemas.", "learners.", "dagster._core.definitions.events.Failure")
+_OURS = (
+    "tessera.",
+    "assets.",
+    "pipelines.",
+    "schemas.",
+    "learners.",
+    "dagster._core.definitions.events.Failure",
+)
 """Errors whose sentence is ours, so that their class need not be told."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 

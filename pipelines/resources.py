@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from assets.lake import Lake
-from pipelines.turns import Told, Turns, kept
+from pipelines.turns import KEEPER, Told, Turns, kept
 from tessera.client import Client
 from tessera.settings import Settings
 from tessera.transport import Backoff
@@ -57,6 +57,8 @@ def in_turn(context: dg.InitResourceContext, lake: Lake, turns: Turns, told: Tol
     if run is None or queue is None or kept.get() == run.run_id:
         yield lake
         return
+    if context.instance is not None:
+        context.instance.add_run_tags(run.run_id, {KEEPER: turns.name})
     with turns.take(queue, run.run_id, told=told):
         yield lake
 

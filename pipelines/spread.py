@@ -1,7 +1,7 @@
 """Runs of several queues on a cluster at once: as many as it has workers, each waited for by a thread here.
 
-Promises the outcomes in the order of the queues, one failed queue stopping no other, and that an interrupt ends
-the waits and is recorded. Leaves out the runs themselves (`pipelines.executor`).
+Promises the outcomes in the order of the queues, one failed queue stopping no other, and that an interrupt
+ends the waits and is recorded. Leaves out the runs themselves (`pipelines.executor`).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,13 @@ _WORKSPACE = ReconstructableRepository.for_module("pipelines.definitions", "defs
 
 
 def run(
-    address: str, job_name: str, instance: dg.DagsterInstance, names: Sequence[str], tell: Callable[[Outcome], None]
+    address: str,
+    job_name: str,
+    instance: dg.DagsterInstance,
+    names: Sequence[str],
+    tell: Callable[[Outcome], None],
 ) -> list[Outcome]:
-    """One run of a job for each queue, by the cluster at an address; `tell` is given each outcome as it comes.
+    """One run of a job for each queue, by the cluster at an address; `tell` is given each outcome at once.
 
     Raises ClusterError when the cluster cannot be reached or has no worker.
     """

@@ -175,7 +175,7 @@ def run_all(
     job_name: str = "workspace",
     tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run a job for each queue in this process, or on the cluster; `tell` is given each outcome as a document."""
+    """Run a job for each queue, here or on the cluster; `tell` is given each outcome as a document."""
     if not names:
         return []
     if settings.dask is not None:
@@ -211,7 +211,7 @@ def _spread(
     tell: Callable[[dict[str, Any]], None] | None,
 ) -> list[dict[str, Any]]:
     """A job for each queue, as many at once as the cluster has workers."""
-    from pipelines import instance, resources, spread, turns
+    from pipelines import history, instance, resources, spread, turns
 
     done = 0
     with (
@@ -220,7 +220,7 @@ def _spread(
     ):
         turns.end_left_behind(dagster, resources.turns_of(settings))
 
-        def ended(outcome: spread.Outcome) -> None:
+        def ended(outcome: history.Outcome) -> None:
             nonlocal done
             done += 1
             if progress is not None:

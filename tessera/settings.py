@@ -117,7 +117,9 @@ def _dask(environ: Mapping[str, str]) -> str | None:
     value = environ.get("TESSERA_DASK", "")
     scheme, separator, rest = value.partition("://")
     if value and (not separator or scheme not in ("tcp", "tls") or ":" not in rest):
-        raise SettingsError(f"TESSERA_DASK must be a scheduler's address such as tcp://host:8786, not {value!r}")
+        raise SettingsError(
+            f"TESSERA_DASK must be a scheduler's address such as tcp://host:8786, not {value!r}"
+        )
     return value or None
 
 

@@ -1,4 +1,4 @@
-"""A Dask scheduler and its workers as processes of this machine, each worker with a folder and a home of its own."""
+"""A Dask scheduler and its workers as processes of this machine, each with a folder and a home of its own."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ if PathStatistics.learn.__name__ != "stalling":
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker's process; while `stall` exists its scorecards do not end, and `reached` says that one began."""
+    """A worker's process; while `stall` exists its scorecards do not end, and `reached` says one began."""
 
     process: subprocess.Popen[bytes]
     stall: Path

@@ -1,6 +1,8 @@
-"""Queues spread over the workers of a Dask cluster: the same nouns as from one process, also when a worker dies."""
+"""Queues spread over the workers of a Dask cluster: the same nouns as from one process, whatever dies."""
 
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -9,19 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
 import pytest
 
 from assets import pack, specs
 from assets.lake import Lake
-from pipelines import cluster, workspace
+from pipelines import cluster
 from pipelines.errands import AT_WORK
 from pipelines.instance import instance
+from pipelines.workspace import run_all
 from tessera.client import Client
 from tessera.server.serve import Running
 from tessera.settings import Settings
 from tessera.store import clock
-from tests.pipelines.cluster import Cluster, Worker
+from tests.pipelines.cluster import ROOT, Cluster, Worker
 
 QUEUES = [f"queue-{number}" for number in range(6)]
 EACH = 48
@@ -33,7 +35,9 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "evaluation:off-policy:v1": METHOD,
     "lessons:review-and-learn:v1": {},
 }
-NAMES = ("TESSERA_HOME", "TESSERA_URL", "TESSERA_KEY", "TESSERA_LAKE", "TESSERA_DASK", "DAGSTER_HOME")
+
+
+Nouns = dict[tuple[str, int], tuple[str, dict[str, Any]]]
 
 
 class Standing:
@@ -58,23 +62,43 @@ class Place:
     def lake(self) -> Lake:
         return Lake(self.environment["TESSERA_LAKE"])
 
-    def run(self, names: Sequence[str], address: str = "") -> list[dict[str, Any]]:
+    def run(self, names: Sequence[str], address: str = "", **changed: str) -> list[dict[str, Any]]:
         """`workspace run`, in this process or on the cluster at an address."""
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in {**self.environment, "TESSERA_DASK": address}.items():
+            for name, value in {**self.environment, "TESSERA_DASK": address, **changed}.items():
                 patch.setenv(name, value)
-            return workspace.run_all(Settings.from_environment(), self.client, list(names))
+            return run_all(Settings.from_environment(), self.client, list(names))
 
-    def published(self, names: Sequence[str]) -> dict[tuple[str, str, int], str]:
-        """The digest of every version of every noun of these queues that learners wrote."""
-        found = {}
+    def published(self, names: Sequence[str]) -> Nouns:
+        """Every version of every noun that learners wrote of these queues."""
+        found: Nouns = {}
         for store in ("learn.outputs", "learn.memory"):
             for item in self.client.list_records(store=store, limit=100)["items"]:
                 if item["key"].split(":")[3] in names:
                     for version in range(1, item["version"] + 1):
                         noun = self.client.get_record(store, item["key"], version=version)
-                        found[store, item["key"], version] = noun["sha256"]
+                        found[item["key"], version] = noun["sha256"], noun["body"]
         return found
+
+
+def digests(nouns: Nouns) -> dict[tuple[str, int], str]:
+    return {name: sha256 for name, (sha256, _) in nouns.items()}
+
+
+def without_times(nouns: Nouns) -> dict[tuple[str, int], Any]:
+    """The same nouns after the clock was moved: a lesson says when it was earned,."""
+    return {
+        (key, version): {
+            **body,
+            "entries": [
+                {name: value for name, value in one.items() if name not in ("earned_at", "recheck_at")}
+                for one in body["entries"]
+            ],
+        }
+        if key.startswith("lessons:")
+        else sha256
+        for (key, version), (sha256, body) in nouns.items()
+    }
 
 
 @contextmanager
@@ -148,7 +172,7 @@ def at(filled: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def plain(filled: Path, at: int, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, int], str]:
+def plain(filled: Path, at: int, tmp_path_factory: pytest.TempPathFactory) -> Nouns:
     """What one process publishes."""
     home = tmp_path_factory.mktemp("plain") / "home"
     shutil.copytree(filled, home)
@@ -160,13 +184,15 @@ def plain(filled: Path, at: int, tmp_path_factory: pytest.TempPathFactory) -> di
 
 @pytest.mark.slow
 def test_two_workers_publish_what_one_process_does_and_one_killed_in_mid_work_changes_nothing(
-    filled: Path, at: int, plain: dict[tuple[str, str, int], str], tmp_path: Path
+    filled: Path, at: int, plain: Nouns, tmp_path: Path
 ) -> None:
     shutil.copytree(filled, tmp_path / "home")
     with opened(tmp_path / "home", at) as place, Cluster(tmp_path) as spread:
+        with cluster.connected(spread.address) as client, pytest.raises(cluster.ClusterError) as alone:
+            cluster.require_workers(client, spread.address, seconds=0.1)
         workers = [spread.add(place.environment) for _ in range(2)]
         first = place.run(QUEUES[:4], spread.address)
-        told = at_work(place)
+        told, undisturbed = at_work(place), place.published(QUEUES[:4])
         doomed = workers[0]
         doomed.stall.touch()
         killer = threading.Thread(target=kill, args=(doomed, place))
@@ -174,18 +200,29 @@ def test_two_workers_publish_what_one_process_does_and_one_killed_in_mid_work_ch
         second = place.run(QUEUES[4:], spread.address)
         killer.join()
 
+        refused = place.run(QUEUES[:1], spread.address, TESSERA_LAKE=str(tmp_path / "other lake"))
+
+        assert "has no worker: start some with `dask worker tcp://127.0.0.1:" in str(alone.value)
+        assert "give all of them the same TESSERA_LAKE" in refused[0]["error"]
         assert [one["error"] for one in first + second] == [None] * len(QUEUES)
-        assert sorted({worker for tellings in told.values() for worker in tellings}) == ["worker-1", "worker-2"]
+        assert sorted({worker for tellings in told.values() for worker in tellings}) == [
+            "worker-1",
+            "worker-2",
+        ]
         assert {len(tellings) for tellings in told.values()} == {1}
-        assert sorted(len(tellings) for tellings in at_work(place).values()) == [1, 1, 1, 1, 1, 2]
-        assert place.published(QUEUES) == plain
+        assert sorted(len(tellings) for tellings in at_work(place).values()) == [0, 1, 1, 1, 1, 1, 2]
+        published = place.published(QUEUES)
+        assert digests(undisturbed) == {
+            name: sha256 for name, sha256 in digests(plain).items() if name[0].split(":")[3] in QUEUES[:4]
+        }
+        assert without_times(published) == without_times(plain)
         for queue in QUEUES:
             rows = place.lake.observations(queue, columns=["run_id"])["run_id"]
             assert rows.n_unique() == len(rows) == EACH + 12 * (queue == QUEUES[0])
         verbs = [item["server"] for item in place.client.iter_observations("learn.runs")]
         assert {verb["result"] for verb in verbs} == {"accepted"}
         assert sorted(verb["lapsed"] for verb in verbs) == [0] * (len(verbs) - 1) + [1]
-        assert statuses(place) == ["SUCCESS"] * len(QUEUES)
+        assert sorted(statuses(place)) == ["FAILURE"] + ["SUCCESS"] * len(QUEUES)  # the refused one
 
 
 def kill(doomed: Worker, place: Place) -> None:
@@ -204,10 +241,44 @@ def at_work(place: Place) -> dict[str, list[str]]:
         for record in history.get_run_records():
             run_id = record.dagster_run.run_id
             said = [entry.message for entry in history.all_logs(run_id)]
-            found[run_id] = [line.removeprefix(AT_WORK).split()[0] for line in said if line.startswith(AT_WORK)]
+            found[run_id] = [
+                line.removeprefix(AT_WORK).split()[0] for line in said if line.startswith(AT_WORK)
+            ]
     return found
 
 
 def statuses(place: Place) -> list[str]:
     with instance(Path(place.environment["DAGSTER_HOME"])) as history:
         return [record.dagster_run.status.value for record in history.get_run_records()]
+
+
+def test_a_scheduler_that_does_not_answer_is_said_at_once_and_the_setting_named(
+    workspace: Any, worked: Any, environment: Any
+) -> None:
+    worked("packing", 1)
+    environment.setattr(cluster, "CONNECT_SECONDS", 0.5)
+    environment.setenv("TESSERA_DASK", "tcp://127.0.0.1:9")
+
+    ended = workspace("run")
+
+    assert ended.status == 1
+    [line] = [line for line in ended.err.splitlines() if line.startswith("failed")]
+    assert line.startswith("failed no Dask scheduler answers at TESSERA_DASK=tcp://127.0.0.1:9")
+    assert line.endswith("start it with `dask scheduler`, or unset TESSERA_DASK to work in this process")
+
+
+def test_a_setting_that_is_no_address_is_refused(workspace: Any, environment: Any) -> None:
+    environment.setenv("TESSERA_DASK", "scheduler")
+
+    ended = workspace("run")
+
+    assert ended.status == 1
+    assert "TESSERA_DASK must be a scheduler's address such as tcp://host:8786, not 'scheduler'" in ended.err
+
+
+def test_without_the_setting_dask_is_not_loaded() -> None:
+    program = (
+        "import sys, pipelines.definitions; sys.exit('distributed' in sys.modules or 'dask' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
