@@ -277,8 +277,6 @@ def test_a_setting_that_is_no_address_is_refused(workspace: Any, environment: An
 
 
 def test_without_the_setting_dask_is_not_loaded() -> None:
-    program = (
-        "import sys, pipelines.definitions; sys.exit('distributed' in sys.modules or 'dask' in sys.modules)"
-    )
+    program = "import sys, pipelines.definitions; sys.exit(bool({'dask', 'distributed'} & set(sys.modules)))"
 
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
