@@ -119,7 +119,7 @@ def _wait(client: "Client", future: "Future[Any]", stopped: Callable[[], bool], 
 
 
 def mapper() -> Map:
-    """`map` for the parts of a large work: over the cluster's workers, in order; the built-in one without them.
+    """`map` for the parts of a large work: over the cluster's workers, in order; else the built-in one.
 
     A task of the cluster may use it too: it gives its place to the parts while it waits for them. A part
     whose worker died is computed by another; one more than there are workers is under way at once.

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pipelines import embedded
+from pipelines.cluster import mapper
 
 ROOT = Path(__file__).parents[2]
 LOCKS = "DASK_DISTRIBUTED__SCHEDULER__LOCKS__LEASE_"
@@ -44,6 +45,11 @@ class Worker:
         """What a power cut does to it."""
         self.process.kill()
         self.process.wait()
+
+
+def in_parts(count: int) -> list[int]:
+    """A work that divides itself by `mapper`, wherever it is done."""
+    return list(mapper()(abs, range(-count, 0)))
 
 
 class Cluster:

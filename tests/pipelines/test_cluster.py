@@ -23,7 +23,7 @@ from tessera.client import Client
 from tessera.server.serve import Running
 from tessera.settings import Settings
 from tessera.store import clock
-from tests.pipelines.cluster import ROOT, Cluster, Worker
+from tests.pipelines.cluster import ROOT, Cluster, Worker, in_parts
 
 QUEUES = [f"queue-{number}" for number in range(6)]
 EACH = 48
@@ -191,6 +191,9 @@ def test_two_workers_publish_what_one_process_does_and_one_killed_in_mid_work_ch
         with cluster.connected(spread.address) as client, pytest.raises(cluster.ClusterError) as alone:
             cluster.require_workers(client, spread.address, seconds=0.1)
         workers = [spread.add(place.environment) for _ in range(2)]
+        with cluster.connected(spread.address) as client:
+            wholes = [client.submit(in_parts, 5, pure=False) for _ in workers]
+            parts = [cluster.answer(client, whole) for whole in wholes]
         first = place.run(QUEUES[:4], spread.address)
         told, undisturbed = at_work(place), place.published(QUEUES[:4])
         doomed = workers[0]
@@ -202,6 +205,7 @@ def test_two_workers_publish_what_one_process_does_and_one_killed_in_mid_work_ch
 
         refused = place.run(QUEUES[:1], spread.address, TESSERA_LAKE=str(tmp_path / "other lake"))
 
+        assert parts == [[5, 4, 3, 2, 1]] * 2  # also with every worker's only place taken by whole works
         assert "has no worker: start some with `dask worker tcp://127.0.0.1:" in str(alone.value)
         assert "give all of them the same TESSERA_LAKE" in refused[0]["error"]
         assert [one["error"] for one in first + second] == [None] * len(QUEUES)
