@@ -10,7 +10,7 @@ import dagster as dg
 
 from assets.lake import Lake
 from pipelines import shared_turns
-from pipelines.turns import Told, Turns
+from pipelines.turns import KEEPER, Told, Turns, kept
 from tessera.client import Client
 from tessera.settings import Settings
 from tessera.transport import Backoff
@@ -55,9 +55,11 @@ def in_turn(context: dg.InitResourceContext, lake: Lake, turns: Turns, told: Tol
     """The lake, for as long as the run has the turn of its queue; outside a queue's run at once."""
     run = context.run
     queue = None if run is None else run.tags.get(PARTITION)
-    if run is None or queue is None:
+    if run is None or queue is None or kept.get() == run.run_id:
         yield lake
         return
+    if context.instance is not None:
+        context.instance.add_run_tags(run.run_id, {KEEPER: turns.name})
     with turns.take(queue, run.run_id, told=told):
         yield lake
 

@@ -7,9 +7,12 @@ Dagster's history is found and ended there. These are locks of the file system, 
 
 import fcntl
 import os
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +24,14 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 900.0
 START_SECONDS = 120.0  # from a run's start to its first breath here: a process that loads the assets
 _POLL_SECONDS = 0.1
+FOREIGN_SECONDS = 6 * 3600.0  # a run of another machine, which cannot be looked at, counts as over then
+KEEPER = "tessera/turns"  # the tag that says in which folder of turns a run breathes
 DIED = "its process ended without a word (killed, or the machine went down); what it had committed stands"
 
 Told = Callable[[str], None]
+
+kept: ContextVar[str | None] = ContextVar("kept", default=None)
+"""The run that works in this context in a turn that is kept for it elsewhere, as on a cluster's worker."""
 
 
 class TurnError(TesseraError):
@@ -53,6 +61,19 @@ class Turns:
             with suppress(FileNotFoundError):
                 self._breath(run_id).unlink()
             os.close(breath)
+
+    @property
+    def name(self) -> str:
+        """What this folder is called in the tags of runs, the same for ever."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        named = self._folder / "name"
+        fresh = self._folder / f".name.{os.getpid()}.{threading.get_ident()}"
+        if not named.exists():
+            fresh.write_text(uuid.uuid4().hex, "ascii")
+            with suppress(FileExistsError):
+                os.link(fresh, named)  # whole or absent, and the first one stays
+            fresh.unlink()
+        return named.read_text("ascii")
 
     def alive(self, run_id: str) -> bool | None:
         """Whether the run's process breathes; None when no process of that run was ever here."""
@@ -117,7 +138,8 @@ def left_behind(instance: "DagsterInstance", turns: Turns) -> list[str]:
     for record in believed:
         alive = turns.alive(record.dagster_run.run_id)
         silent = time.time() - record.update_timestamp.timestamp()
-        if alive is False or (alive is None and silent > START_SECONDS):
+        ours = record.dagster_run.tags.get(KEEPER, turns.name) == turns.name
+        if alive is False or (alive is None and silent > (START_SECONDS if ours else FOREIGN_SECONDS)):
             gone.append(record.dagster_run.run_id)
     return gone
 

@@ -29,11 +29,11 @@ class Settings:
     key: str | None = field(default=None, repr=False)
     database_url: str | None = field(default=None, repr=False)
     hosts: tuple[str, ...] = ()
+    dask: str | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
-        """Read TESSERA_HOME, TESSERA_URL, TESSERA_KEY, TESSERA_DATABASE_URL, TESSERA_HOSTS, TESSERA_LAKE and
-        DAGSTER_HOME.
+        """Read TESSERA_HOME, _URL, _KEY, _DATABASE_URL, _HOSTS, _LAKE and _DASK, and DAGSTER_HOME.
 
         An empty value counts as unset. Raises SettingsError naming the variable and its value.
         """
@@ -45,6 +45,7 @@ class Settings:
             key=_key(environ),
             database_url=_database_url(environ),
             hosts=_hosts(environ),
+            dask=_dask(environ),
         )
 
     @property
@@ -150,6 +151,16 @@ def _url(environ: Mapping[str, str]) -> str:
     if not separator or scheme not in ("http", "https") or not rest.strip("/"):
         raise SettingsError(f"TESSERA_URL must begin with http:// or https://, not {value!r}")
     return value.rstrip("/")
+
+
+def _dask(environ: Mapping[str, str]) -> str | None:
+    value = environ.get("TESSERA_DASK", "")
+    scheme, separator, rest = value.partition("://")
+    if value and (not separator or scheme not in ("tcp", "tls") or ":" not in rest):
+        raise SettingsError(
+            f"TESSERA_DASK must be a scheduler's address such as tcp://host:8786, not {value!r}"
+        )
+    return value or None
 
 
 def _key(environ: Mapping[str, str]) -> str | None:

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from pipelines.instance import instance
-from pipelines.turns import TurnError, Turns, end_left_behind, left_behind
+from pipelines.turns import KEEPER, TurnError, Turns, end_left_behind, left_behind
 
 ROOT = Path(__file__).parents[2]
 
@@ -91,6 +91,25 @@ def test_a_killed_process_holds_no_turn_and_its_run_is_ended_as_failed(turns: Tu
     assert statuses == ["FAILURE", "STARTED", "STARTED"]
     with turns.take("packing", "next", patience=0.2):
         assert turns.alive("next") is True
+
+
+def test_a_run_of_another_machine_is_not_ended_for_want_of_its_breath_here(
+    turns: Turns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.turns.START_SECONDS", -1.0)
+    with instance(tmp_path / "dagster") as history:
+        keepers = {"there": "another folder's name", "here": turns.name}
+        runs = {
+            where: history.create_run_for_job(
+                nothing, status=dg.DagsterRunStatus.STARTED, tags={KEEPER: keeper}
+            ).run_id
+            for where, keeper in keepers.items()
+        }
+
+        assert left_behind(history, turns) == [runs["here"]]
+        monkeypatch.setattr("pipelines.turns.FOREIGN_SECONDS", -1.0)
+        assert set(left_behind(history, turns)) == set(runs.values())
+    assert Turns(tmp_path / "turns").name == turns.name
 
 
 @dg.job
