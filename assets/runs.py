@@ -109,10 +109,9 @@ class Prepared:
         if self.name in BUILT_IN:
             return verified(self.learner, self.learner.learn(self.run, seen), self.spec)
         limit = float(self.spec["budget"]["runtime_seconds"]) if seconds is None else seconds
-        nouns, calls, *judgment = apart.call(
-            learn_by_name, self.name, self.spec, self.run, seen, seconds=limit
-        )
-        return judged(self.learner, Outcome(self.run, seen, nouns, calls), *judgment)
+        asked = (self.name, self.spec, self.run, seen)
+        nouns, calls, crossed, results = apart.call(learn_by_name, *asked, seconds=limit)
+        return judged(self.learner, Outcome(self.run, seen, nouns, calls), crossed, results)
 
 
 def from_lake(lake: Lake) -> Callable[[Prepared], Evidence]:
