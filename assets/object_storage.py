@@ -73,6 +73,7 @@ def options(location: str, environ: Mapping[str, str] = os.environ) -> dict[str,
         "aws_conditional_put": "etag",
         "aws_region": environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1",
         "retry_timeout": f"{PATIENCE_SECONDS}s",
+        "backoff_config.init_backoff": "500ms",  # the tries, ten at most, then last for ten seconds and more
         "timeout": f"{_ANSWER_SECONDS}s",  # polars waits for ever by itself
     }
     endpoint = _endpoint(environ)
