@@ -33,8 +33,10 @@ _KEEP_TIME = Statement(
     .where(text("name = 'clock'"), counters.c.value < bindparam("moment"))
     .values(value=bindparam("moment"))
 )
-_NEWEST_TASK = Statement(text("SELECT created_at FROM tasks ORDER BY number DESC LIMIT 1"))
-_NEWEST_RUN = Statement(text("SELECT item FROM executions ORDER BY number DESC LIMIT 1"))
+_NEWEST_TASK = Statement(text("SELECT created_at FROM tasks WHERE number = (SELECT max(number) FROM tasks)"))
+_NEWEST_RUN = Statement(
+    text("SELECT item FROM executions WHERE number = (SELECT max(number) FROM executions)")
+)
 _ANY_KEY = Statement(text("SELECT 1 FROM keys LIMIT 1"))
 
 EXECUTIONS = "executions"
