@@ -43,7 +43,7 @@ def check(location: str, told: Mapping[str, str], environ: Mapping[str, str] = o
         raise LakeError(
             f"the storage at {told['aws_endpoint_url']} overwrites what was put with `If-None-Match: *`, so "
             "one commit could overwrite another and lose runs. Nothing was made. Use a service that decides "
-            "conditional puts (docs/scale.md)."
+            "conditional puts (docs/object-storage.md)."
         )
 
 

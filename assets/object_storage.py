@@ -26,7 +26,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("NoSuchBucket", "The bucket does not exist there: make it, or correct TESSERA_LAKE."),
     (
         "169.254.169.254|CredentialsNotLoaded|no credentials",
-        "No credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (see docs/scale.md).",
+        "No credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (see docs/object-storage.md).",
     ),
     ("ExpiredToken|RequestExpired", "The credentials have expired: renew AWS_SESSION_TOKEN and its key."),
     (
@@ -43,7 +43,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         "501 Not Implemented|NotImplemented",
-        "The storage lacks what a lake needs, such as a conditional put: see docs/scale.md.",
+        "The storage lacks what a lake needs, such as a conditional put: see docs/object-storage.md.",
     ),
     (
         "Connect|dns error|timed out|error sending request",

@@ -105,7 +105,7 @@ def _by_settings(context: dg.InitExecutorContext) -> dg.Executor:
 
 by_settings = dg.ExecutorDefinition(
     "by_settings",
-    config_schema=dg.in_process_executor.config_schema,
+    config_schema=dg.in_process_executor.config_schema.as_field(),
     executor_creation_fn=_by_settings,
     description="In the run's process; with TESSERA_DASK, all steps by one worker of that cluster.",
 )
