@@ -6,12 +6,14 @@ where observations and records come from and how nouns are published: a learner 
 values.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
+from learners.parts import Partial, Whole
+from learners.statistics import Pinned
 from schemas.specs import OUTPUTS, USE_POLICY, spec_key
 from tessera.canonical import digest, dumps, utf16_key
 from tessera.errors import Fault, TesseraError
@@ -128,6 +130,49 @@ class Evidence:
         newest = self.frame["cursor"].max()
         return self.after if newest is None else str(newest)
 
+    @property
+    def rows(self) -> int:
+        """How many observations were read."""
+        return self.frame.height
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Some columns of what was read, a bounded number of rows at a time, each before the next."""
+        yield self.frame.select(columns)
+
+
+class Parted(Evidence):
+    """A window too large to be read at once: it has no frame, and gives its rows in pieces of capture order.
+
+    ``read`` gives those columns of the window anew, part by part.
+    """
+
+    __slots__ = ("_read", "_rows", "_upto")
+
+    def __init__(
+        self, rows: int, after: str, upto: str, read: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
+    ) -> None:
+        for name, value in (("after", after), ("_rows", rows), ("_upto", upto), ("_read", read)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def frame(self) -> pl.DataFrame:  # type: ignore[override]
+        """There is none. Raises LearnerError."""
+        raise LearnerError(f"a window of {self._rows} observations was read in parts: take its pieces")
+
+    @property
+    def upto(self) -> str:
+        """The cursor of the last observation read."""
+        return self._upto
+
+    @property
+    def rows(self) -> int:
+        """How many observations were read."""
+        return self._rows
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Some columns of the window, read anew."""
+        return self._read(columns)
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -150,7 +195,10 @@ class Run:
 
     def counted(self, evidence: Evidence) -> pl.DataFrame:
         """The rows that may be counted, in capture order; no private ones when the output has a surface."""
-        frame = evidence.frame
+        return self.countable(evidence.frame)
+
+    def countable(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Of some rows those that may be counted, in capture order."""
         if self.surface is not None:
             frame = frame.filter(~pl.col("private"))
         return frame if frame["cursor"].is_sorted() else frame.sort("cursor")
@@ -227,6 +275,20 @@ class FollowsRecords(Protocol):
         """The cursor that a run would reach by ``run.records``; ``None`` when there is nothing to read."""
 
 
+@runtime_checkable
+class InParts(Protocol):
+    """A learner whose window may be read in parts, each anywhere, and whose parts merge exactly.
+
+    ``merged`` gives the bytes that ``learn`` gives over all of the window at once.
+    """
+
+    def partial(self, run: Run, rows: pl.DataFrame) -> Partial:
+        """What some rows that count come to."""
+
+    def merged(self, run: Run, evidence: Evidence, pinned: Pinned, whole: Whole) -> Outcome:
+        """The nouns to publish; ``pinned`` has the window's runs that count, in capture order."""
+
+
 class Plain:
     """What most learners answer alike; a learner may inherit it and say only what is its own.
 
@@ -299,7 +361,7 @@ def over_budget(spec: Mapping[str, Any], outcome: Outcome) -> str | None:
     whose = spec_key(spec["learner"], spec["strategy"], spec["version"])
     size = sum(len(dumps(noun.body)) for noun in outcome.nouns)
     spent = {
-        "observations": outcome.evidence.frame.height,
+        "observations": outcome.evidence.rows,
         "output_bytes": size,
         "model_calls": outcome.model_calls,
     }
