@@ -5,17 +5,22 @@ the queue's rows in the lake are not those that the table was made of (a rebuild
 anew. Leaves out the values themselves: those are `learners.fingerprints`.
 """
 
+import uuid
 from dataclasses import asdict, dataclass
 
 import dagster as dg
 import numpy as np
 import polars as pl
+from deltalake import DeltaTable
 
-from assets import plots
+from assets import data_files, plots, windows
+from assets.data_files import DataFile
 from assets.lake import Lake, count_rows, view_of
 from assets.observations import markdown
 from assets.partitions import queues
 from assets.views import LakeConflictError
+from assets.windows import Cut, Slice
+from learners.contract import Scope
 from learners.fingerprints import exact_fingerprints, observation_signatures
 from schemas.fingerprints import SCHEMA, Fingerprints
 from tessera.fingerprints import SCHEME
@@ -68,7 +73,10 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
     if anew:
         lake.replace(table, queue, pl.DataFrame(schema=SCHEMA), {queue: 0, **marks})
         cursor = held = 0
+    cut = windows.cut(lake, observed, Scope(queue), after=cursor) if later > lake.spread.rows else None
     added = 0
+    if cut is not None:
+        added, cursor = _in_parts(lake, table, cut, {queue: upto, **marks}), upto
     while cursor < upto:
         rows = lake.observations(queue, after=cursor, upto=upto, first=BATCH_ROWS, columns=READ)
         reached = upto if rows.height < BATCH_ROWS else int(rows["cursor"][-1])
@@ -77,6 +85,35 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
         lake.append(table, Fingerprints.validate(fingerprinted(rows)), {queue: reached, **marks})
         added, cursor = added + rows.height, reached
     return Refreshed(added, held + added, cursor, anew, int(table.version()))
+
+
+def _in_parts(lake: Lake, table: DeltaTable, cut: Cut, transactions: dict[str, int]) -> int:
+    """Fingerprint the rows of a cut, each part into a file of its own, and commit them all at once."""
+    queue, stem = cut.scope.queue, f"parts-{uuid.uuid4().hex}"
+    tasks = [Task(cut, part, f"{stem}-{number}") for number, part in enumerate(cut.slices)]
+    try:
+        files = list(lake.spread.map(compute, tasks))
+    except BaseException:  # whatever ended it, a person included: no commit will name what was written
+        data_files.remove(lake, TABLE, queue, [task.name for task in tasks])
+        raise
+    data_files.commit(lake, table, queue, files, transactions)
+    return sum(file.rows for file in files)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A part to be fingerprinted, wherever, into a file of that name."""
+
+    cut: Cut
+    part: Slice
+    name: str
+
+
+def compute(task: Task) -> DataFile:
+    """Write a part's fingerprints, some rows at a time."""
+    batches = task.cut.batches(task.part, READ, BATCH_ROWS)
+    made = (Fingerprints.validate(fingerprinted(rows)) for rows in batches)
+    return data_files.write(task.cut.lake, TABLE, task.cut.scope.queue, task.name, made)
 
 
 def fingerprinted(rows: pl.DataFrame) -> pl.DataFrame:

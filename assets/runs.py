@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assets import evidence, review_ports, specs
+from assets import evidence, review_ports, specs, windows
 from assets.lake import Lake
-from assets.publish import Verified, read_state, same_surface, verified
+from assets.publish import BudgetCrossed, Verified, read_state, same_surface, verified
 from learners.contract import (
     Citation,
     Evidence,
     FollowsRecords,
+    InParts,
     Learner,
     Outcome,
     Reading,
@@ -24,6 +25,7 @@ from learners.contract import (
     Wanted,
     accept_options,
     name_of,
+    over_observations,
 )
 from schemas.specs import RUN_SCHEMA, run_faults, run_identity
 from tessera.canonical import digest
@@ -99,7 +101,12 @@ class Prepared:
         return "other options" if digest(body.get("options")) != digest(self.run.options) else None
 
     def learn(self, seen: Evidence) -> Outcome:
-        """The outcome of the run over what was read."""
+        """The outcome of the run over what was read, at once or in parts."""
+        if isinstance(seen, windows.Window) and isinstance(self.learner, InParts):
+            crossed = over_observations(self.spec, seen.rows)
+            if crossed is not None:
+                raise BudgetCrossed(f"{crossed}; nothing was published")
+            return seen.learn(self.learner, self.run, self.reading().columns)
         return self.learner.learn(self.run, seen)
 
     def verify(self, outcome: Outcome) -> Verified:
@@ -108,8 +115,17 @@ class Prepared:
 
 
 def from_lake(lake: Lake) -> Callable[[Prepared], Evidence]:
-    """Reads a run's observations from the lake."""
-    return lambda prepared: evidence.from_lake(lake, prepared.run.scope, prepared.reading())
+    """Reads a run's observations from the lake; a window of several parts is read as it is learned from."""
+
+    def read(prepared: Prepared) -> Evidence:
+        scope, reading = prepared.run.scope, prepared.reading()
+        if isinstance(prepared.learner, InParts) and reading.last is not None:
+            cut = windows.cut(lake, lake.open("observations"), scope, last=reading.last)
+            if cut is not None:
+                return windows.Window(cut)
+        return evidence.from_lake(lake, scope, reading)
+
+    return read
 
 
 def from_api(client: Client, progress: evidence.Progress | None = None) -> Callable[[Prepared], Evidence]:

@@ -147,6 +147,9 @@ class Parted(Evidence):
     """
 
     __slots__ = ("_read", "_rows", "_upto")
+    _read: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
+    _rows: int
+    _upto: str
 
     def __init__(
         self, rows: int, after: str, upto: str, read: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
@@ -155,7 +158,7 @@ class Parted(Evidence):
             object.__setattr__(self, name, value)
 
     @property
-    def frame(self) -> pl.DataFrame:  # type: ignore[override]
+    def frame(self) -> pl.DataFrame:
         """There is none. Raises LearnerError."""
         raise LearnerError(f"a window of {self._rows} observations was read in parts: take its pieces")
 
@@ -279,8 +282,11 @@ class FollowsRecords(Protocol):
 class InParts(Protocol):
     """A learner whose window may be read in parts, each anywhere, and whose parts merge exactly.
 
-    ``merged`` gives the bytes that ``learn`` gives over all of the window at once.
+    ``merged`` gives the bytes that ``learn`` gives over all of the window at once. ``examples`` is how many
+    of a group's newest runs are kept.
     """
+
+    examples: int
 
     def partial(self, run: Run, rows: pl.DataFrame) -> Partial:
         """What some rows that count come to."""
@@ -352,20 +358,27 @@ def run_checks(learner: Learner, outcome: Outcome) -> list[CheckResult]:
     return [CheckResult(check.name, tuple(check.find(outcome))) for check in learner.checks]
 
 
+def over_observations(spec: Mapping[str, Any], rows: int) -> str | None:
+    """A sentence when a run over so many observations crosses the budget of a spec body."""
+    return _over(spec, {"observations": rows})
+
+
 def over_budget(spec: Mapping[str, Any], outcome: Outcome) -> str | None:
     """The first budget of a spec body that an outcome crosses, as a sentence; ``None`` within all of them.
 
     Runtime is for whoever runs the learner to measure.
     """
-    budget = spec["budget"]
-    whose = spec_key(spec["learner"], spec["strategy"], spec["version"])
-    size = sum(len(dumps(noun.body)) for noun in outcome.nouns)
     spent = {
         "observations": outcome.evidence.rows,
-        "output_bytes": size,
+        "output_bytes": sum(len(dumps(noun.body)) for noun in outcome.nouns),
         "model_calls": outcome.model_calls,
     }
+    return _over(spec, spent)
+
+
+def _over(spec: Mapping[str, Any], spent: Mapping[str, int]) -> str | None:
+    whose = spec_key(spec["learner"], spec["strategy"], spec["version"])
     for name, amount in spent.items():
-        if amount > budget[name]:
-            return f"{whose} crosses its budget of {budget[name]} {name}: {amount}"
+        if amount > spec["budget"][name]:
+            return f"{whose} crosses its budget of {spec['budget'][name]} {name}: {amount}"
     return None

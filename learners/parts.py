@@ -194,7 +194,7 @@ def _medians(whole: Whole, name: str) -> pl.DataFrame:
     ).with_columns(pl.lit(0, pl.Int64).alias("before"))
     found = []
     for piece in whole.ranges(name):
-        placed = piece.sort("value").join(middle, on=within, maintain_order="left")
+        placed = piece.join(middle, on=within, maintain_order="left")
         placed = placed.with_columns(
             (pl.col("before") + pl.col("count").cum_sum().over(within)).alias("upto")
         )

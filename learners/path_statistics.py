@@ -51,6 +51,7 @@ class PathStatistics:
 
     spec: Mapping[str, Any] = PATH_STATISTICS
     checks: Sequence[Check] = CHECKS
+    examples = EXAMPLES
 
     def option_faults(self, options: Mapping[str, Any], root: str) -> list[Fault]:
         """What is wrong with the options."""

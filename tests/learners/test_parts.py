@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -77,7 +78,7 @@ dimensions = st.lists(st.sampled_from(DIMENSIONS), unique=True, max_size=3)
 def cut(frame: pl.DataFrame, at: Sequence[int]) -> list[pl.DataFrame]:
     """The frame in parts, some maybe empty."""
     ends = [0, *sorted(place % (frame.height + 1) for place in at), frame.height]
-    return [frame.slice(start, end - start) for start, end in zip(ends, ends[1:], strict=False)]
+    return [frame.slice(start, end - start) for start, end in pairwise(ends)]
 
 
 def in_parts(
