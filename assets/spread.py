@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assets.views import LakeError
-
-PART_ROWS = 250_000
+from tessera.settings import PART_ROWS
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 """As the built-in `map`: results in the order of the items. Function, items and results can be pickled."""

@@ -178,13 +178,12 @@ def run_all(
     """Run a job for each queue in this process; `tell` is given each outcome, as a document, in turn."""
     if not names:
         return []
-    from assets.lake import Lake
     from assets.pull import watcher
     from pipelines import history, instance, resources, turns
     from pipelines.definitions import definitions
 
     waits = resources.turns_of(settings)
-    lake = resources.lake_of(Lake(settings.lake), waits, lambda said: err.print(escape(said)))
+    lake = resources.lake_of(resources.lake_at(settings), waits, lambda said: err.print(escape(said)))
     job = definitions({"store": client, "lake": lake}).resolve_job_def(job_name)
     outcomes = []
     with instance.instance(settings.dagster_home) as dagster:

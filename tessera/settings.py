@@ -13,6 +13,8 @@ from pathlib import Path
 from tessera.errors import SettingsError
 
 DEFAULT_URL = "http://127.0.0.1:8765"
+PART_ROWS = 250_000
+"""How many runs of a queue are computed at once, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,12 @@ class Settings:
     dagster_home: Path
     key: str | None = field(default=None, repr=False)
     database_url: str | None = field(default=None, repr=False)
+    part_rows: int = PART_ROWS
+    processes: int = 1
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
-        """Read TESSERA_HOME, TESSERA_URL, TESSERA_KEY, TESSERA_DATABASE_URL, TESSERA_LAKE and DAGSTER_HOME.
+        """Read TESSERA_HOME, _URL, _KEY, _DATABASE_URL, _LAKE, _PART_ROWS and _PROCESSES, and DAGSTER_HOME.
 
         An empty value counts as unset. Raises SettingsError naming the variable and its value.
         """
@@ -40,6 +44,8 @@ class Settings:
             dagster_home=_folder(environ, "DAGSTER_HOME") or home / "dagster",
             key=_key(environ),
             database_url=_database_url(environ),
+            part_rows=_count(environ, "TESSERA_PART_ROWS", PART_ROWS),
+            processes=_count(environ, "TESSERA_PROCESSES", 1),
         )
 
     @property
@@ -109,6 +115,15 @@ def _url(environ: Mapping[str, str]) -> str:
     if not separator or scheme not in ("http", "https") or not rest.strip("/"):
         raise SettingsError(f"TESSERA_URL must begin with http:// or https://, not {value!r}")
     return value.rstrip("/")
+
+
+def _count(environ: Mapping[str, str], name: str, default: int) -> int:
+    value = environ.get(name, "")
+    if not value:
+        return default
+    if not (value.isascii() and value.isdigit() and 1 <= len(value) <= 9 and int(value) >= 1):
+        raise SettingsError(f"{name} must be a whole number of at least 1, not {value!r}")
+    return int(value)
 
 
 def _key(environ: Mapping[str, str]) -> str | None:

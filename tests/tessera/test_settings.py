@@ -35,6 +35,8 @@ def test_an_empty_value_counts_as_unset() -> None:
         "TESSERA_KEY",
         "TESSERA_DATABASE_URL",
         "TESSERA_LAKE",
+        "TESSERA_PART_ROWS",
+        "TESSERA_PROCESSES",
         "DAGSTER_HOME",
     )
     assert Settings.from_environment(dict.fromkeys(names, "")) == Settings.from_environment({})
@@ -86,3 +88,10 @@ def test_without_any_key_the_refusal_says_what_to_do(tmp_path: Path) -> None:
     settings = Settings.from_environment({"TESSERA_HOME": str(tmp_path)})
     with pytest.raises(SettingsError, match=r"TESSERA_KEY.*tessera serve"):
         settings.require_key()
+
+
+def test_a_count_is_a_whole_number_of_at_least_1() -> None:
+    assert Settings.from_environment({"TESSERA_PART_ROWS": "1000"}).part_rows == 1000
+    for value in ("0", "-1", "1.5", "many", "9" * 10):
+        with pytest.raises(SettingsError, match="TESSERA_PROCESSES must be a whole number"):
+            Settings.from_environment({"TESSERA_PROCESSES": value})
