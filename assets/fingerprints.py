@@ -14,34 +14,18 @@ import polars as pl
 from deltalake import DeltaTable
 
 from assets import data_files, plots, windows
-from assets.data_files import DataFile
+from assets.fingerprint_parts import READ, TABLE, Task, compute, fingerprinted
 from assets.lake import Lake, count_rows, view_of
 from assets.observations import markdown
 from assets.partitions import queues
 from assets.views import LakeConflictError
-from assets.windows import Cut, Slice
+from assets.windows import Cut
 from learners.contract import Scope
-from learners.fingerprints import exact_fingerprints, observation_signatures
 from schemas.fingerprints import SCHEMA, Fingerprints
 from tessera.fingerprints import SCHEME
 
-TABLE = "fingerprints"
 BATCH_ROWS = 50_000
 _COMPARED = 300
-READ = (
-    "queue",
-    "cursor",
-    "run_id",
-    "kind",
-    "private",
-    "wording",
-    "problem",
-    "types_input",
-    "types_output",
-    "input_type",
-    "input_digest",
-    "use_policy",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +56,7 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
     marks = {view_of(queue): view}
     if anew:
         lake.replace(table, queue, pl.DataFrame(schema=SCHEMA), {queue: 0, **marks})
-        cursor = held = 0
+        cursor, held, later = 0, 0, count_rows(observed, queue)
     cut = windows.cut(lake, observed, Scope(queue), after=cursor) if later > lake.spread.rows else None
     added = 0
     if cut is not None:
@@ -98,33 +82,6 @@ def _in_parts(lake: Lake, table: DeltaTable, cut: Cut, transactions: dict[str, i
         raise
     data_files.commit(lake, table, queue, files, transactions)
     return sum(file.rows for file in files)
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A part to be fingerprinted, wherever, into a file of that name."""
-
-    cut: Cut
-    part: Slice
-    name: str
-
-
-def compute(task: Task) -> DataFile:
-    """Write a part's fingerprints, some rows at a time."""
-    batches = task.cut.batches(task.part, READ, BATCH_ROWS)
-    made = (Fingerprints.validate(fingerprinted(rows)) for rows in batches)
-    return data_files.write(task.cut.lake, TABLE, task.cut.scope.queue, task.name, made)
-
-
-def fingerprinted(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `observations` (at least the columns of ``READ``) as rows of the table."""
-    found = observation_signatures(rows)
-    return rows.with_columns(
-        pl.lit(SCHEME).alias("scheme"),
-        exact_fingerprints(rows),
-        found.encoded(),
-        pl.Series("features", found.features, dtype=pl.Int64),
-    ).select(list(SCHEMA))
 
 
 @dg.asset(

@@ -19,7 +19,7 @@ from typing import Any
 from assets.views import LakeError
 from tessera.settings import PART_ROWS
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """As the built-in `map`: results in the order of the items. Function, items and results can be pickled."""
 
 

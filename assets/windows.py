@@ -129,23 +129,30 @@ def compute(task: Task) -> Part:
 
 
 def cut(
-    lake: Lake, table: DeltaTable | None, scope: Scope, after: int = 0, last: int | None = None
+    lake: Lake,
+    table: DeltaTable | None,
+    scope: Scope,
+    *,
+    after: int = 0,
+    last: int | None = None,
+    rows: int | None = None,
 ) -> Cut | None:
     """The rows of a scope behind a cursor, of these the newest `last`, in parts; None when one holds all.
 
-    `table` is a snapshot of the lake's observations.
+    `table` is a snapshot of the lake's observations; `rows` is another size of the parts than the lake's.
     """
     most = lake.spread.rows
     if table is None or count_rows(table, scope.queue) <= most or (last is not None and last <= most):
         return None
     version = int(table.version())
-    steps = _steps(lake, table, scope, after, max(1, most // _STEPS))
+    size = min(most, rows or most)
+    steps = _steps(lake, table, scope, after, max(1, size // _STEPS))
     skipped = 0 if last is None else max(0, int(steps["rows"].sum()) - last)
     if skipped:
         after, steps = _behind(lake, scope, version, steps, skipped)
     if int(steps["rows"].sum()) <= most:
         return None
-    return Cut(lake, scope, version, tuple(_slices(steps, after, most)))
+    return Cut(lake, scope, version, tuple(_slices(steps, after, size)))
 
 
 def _steps(lake: Lake, table: DeltaTable, scope: Scope, after: int, width: int) -> pl.DataFrame:

@@ -118,11 +118,13 @@ class Evidence:
     """What was read: rows of ``schemas.observations`` in any order, and the cursor before the first of them.
 
     ``after`` is the cursor of the scope's observation before the window, ``"0"`` when there is none. ``upto``
-    is that of the last observation read; with no rows it is ``after``.
+    is that of the last observation read; with no rows it is ``after``. ``made`` is what ``of_rows`` of a
+    learner that is ``RowByRow`` made of the frame, where that was done before the run.
     """
 
     frame: pl.DataFrame
     after: str = "0"
+    made: Sequence[Any] | None = None
 
     @property
     def upto(self) -> str:
@@ -154,7 +156,13 @@ class Parted(Evidence):
     def __init__(
         self, rows: int, after: str, upto: str, read: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
     ) -> None:
-        for name, value in (("after", after), ("_rows", rows), ("_upto", upto), ("_read", read)):
+        for name, value in (
+            ("after", after),
+            ("made", None),
+            ("_rows", rows),
+            ("_upto", upto),
+            ("_read", read),
+        ):
             object.__setattr__(self, name, value)
 
     @property
@@ -293,6 +301,14 @@ class InParts(Protocol):
 
     def merged(self, run: Run, evidence: Evidence, pinned: Pinned, whole: Whole) -> Outcome:
         """The nouns to publish; ``pinned`` has the window's runs that count, in capture order."""
+
+
+@runtime_checkable
+class RowByRow(Protocol):
+    """A learner most of whose work is for each row alone, and may be done ahead of its runs and elsewhere."""
+
+    def of_rows(self, rows: pl.DataFrame) -> Sequence[Any]:
+        """What each row comes to, in the rows' order, whatever run will read it."""
 
 
 class Plain:
