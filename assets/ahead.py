@@ -37,7 +37,7 @@ def compute(task: Task) -> tuple[pl.DataFrame, Sequence[Any]]:
 
 
 class Ahead:
-    """Reads the runs of one config entry, one after the other; reads ahead when more than a part waits."""
+    """Reads the runs of one config entry, one after the other; ahead when more than some runs wait."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake, self._at_once = lake, runs.from_lake(lake)

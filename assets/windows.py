@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from assets.lake import Lake, count_rows
 from assets.views import LakeError
 from learners.contract import InParts, Outcome, Parted, Run, Scope
-from learners.parts import TALLIES, Groups, Partial, keys_of, renumbered, summed
+from learners.parts import TALLIES, Groups, Partial, keys_of, renumbered
 from learners.statistics import Pinned, run_ids
 
 RANGE_ROWS = 1_000_000
@@ -139,20 +139,19 @@ def cut(
 ) -> Cut | None:
     """The rows of a scope behind a cursor, of these the newest `last`, in parts; None when one holds all.
 
-    `table` is a snapshot of the lake's observations; `rows` is another size of the parts than the lake's.
+    `table` is a snapshot of the lake's observations; `rows` is a smaller size of parts than the lake's.
     """
-    most = lake.spread.rows
+    most = min(lake.spread.rows, rows or lake.spread.rows)
     if table is None or count_rows(table, scope.queue) <= most or (last is not None and last <= most):
         return None
     version = int(table.version())
-    size = min(most, rows or most)
-    steps = _steps(lake, table, scope, after, max(1, size // _STEPS))
+    steps = _steps(lake, table, scope, after, max(1, most // _STEPS))
     skipped = 0 if last is None else max(0, int(steps["rows"].sum()) - last)
     if skipped:
         after, steps = _behind(lake, scope, version, steps, skipped)
     if int(steps["rows"].sum()) <= most:
         return None
-    return Cut(lake, scope, version, tuple(_slices(steps, after, size)))
+    return Cut(lake, scope, version, tuple(_slices(steps, after, most)))
 
 
 def _steps(lake: Lake, table: DeltaTable, scope: Scope, after: int, width: int) -> pl.DataFrame:
@@ -243,7 +242,7 @@ class Spilled:
             within = [pl.col("value") > low] if low is not None else []
             within += [pl.col("value") <= high] if high is not None else []
             read = [file.filter(*within) if within else file for file in files]
-            yield summed(pl.collect_all(read), name)
+            yield pl.concat(pl.collect_all(read))
 
     def _ends(self, name: str) -> list[Any]:
         """Values that divide a tally into ranges of about as many rows as are merged at once."""

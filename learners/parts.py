@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import polars as pl
 
 from learners import statistics
@@ -46,7 +47,10 @@ class Partial:
         return self.tallies[name].group_by(keys_of(name)[:-1]).agg(pl.col("count").sum().alias("known"))
 
     def ranges(self, name: str) -> Iterable[pl.DataFrame]:
-        """A tally in pieces of ascending values, equal values in one piece: here it is one piece."""
+        """A tally, a range of values after the other, ascending, each pair of group and value once or more.
+
+        Here it is one range; there is always one.
+        """
         return (self.tallies[name],)
 
 
@@ -94,12 +98,13 @@ def _tally(kept: pl.DataFrame, name: str) -> pl.DataFrame:
     values = kept.select(*keys[:-1], pl.col(column).alias("value"))
     if name == "problem":
         values = values.filter(pl.col("value").list.len() > 0).explode("value")
-    counted = values.drop_nulls().group_by(keys).agg(pl.len().cast(pl.Int64).alias("count"))
+    values = values.drop_nulls()
+    if values.schema["value"] == pl.Float64():
+        values = values.with_columns(pl.col("value") + 0.0)  # -0.0 and 0.0 are one value, and this is it
+    counted = values.group_by(keys).agg(pl.len().cast(pl.Int64).alias("count"))
     if name in _TEXTS:  # equal raw texts are counted before they are normalized
-        counted = counted.with_columns(statistics.failure_reasons(pl.col("value")))
-    if counted.schema["value"] == pl.Float64():
-        counted = counted.with_columns(pl.col("value") + 0.0)  # -0.0 and 0.0 are one value, and this is it
-    return summed([counted], name)
+        return summed([counted.with_columns(statistics.failure_reasons(pl.col("value")))], name)
+    return counted.sort("value", *keys[:-1])
 
 
 def _newest(rows: pl.DataFrame, most: int) -> pl.DataFrame:
@@ -175,7 +180,7 @@ def figures(whole: Whole) -> list[dict[str, Any]]:
     ordered = whole.examples.sort("group", "cursor", descending=[False, True])
     newest = ordered.group_by("group", maintain_order=True).agg(pl.col("run_id").alias("example_run_ids"))
     core = core.join(newest, on="group", how="left", maintain_order="left")
-    outcomes = pl.concat(list(whole.ranges("outcome")))
+    outcomes = summed(list(whole.ranges("outcome")), "outcome")
     return statistics.rows(
         core,
         median_cost=statistics.mappings(_medians(whole, "cost"), "cost_currency", "value"),
@@ -187,31 +192,31 @@ def figures(whole: Whole) -> list[dict[str, Any]]:
 
 def _medians(whole: Whole, name: str) -> pl.DataFrame:
     """The exact median of each group: the mean of the middle two, found by counting up to them."""
-    within = keys_of(name)[:-1]
-    known = whole.totals(name)
-    middle = known.with_columns(
-        ((pl.col("known") - 1) // 2).alias("low"), (pl.col("known") // 2).alias("high")
-    ).with_columns(pl.lit(0, pl.Int64).alias("before"))
-    found = []
+    within, known = keys_of(name)[:-1], pl.col("known")
+    middle = whole.totals(name).with_columns(
+        ((known - 1) // 2).alias("low"), (known // 2).alias("high"), pl.lit(0, pl.Int64).alias("before")
+    )
+    found = [middle.clear().select(*within, pl.lit(0.0).alias("value"))]
     for piece in whole.ranges(name):
-        placed = piece.join(middle, on=within, maintain_order="left")
-        placed = placed.with_columns(
-            (pl.col("before") + pl.col("count").cum_sum().over(within)).alias("upto")
+        ordered = piece.sort(*within, "value")
+        here = ordered.group_by(within, maintain_order=True).agg(pl.col("count").sum().alias("here"))
+        placed = here.join(middle, on=within, maintain_order="left")
+        upto, starts = ordered["count"].cum_sum().to_numpy(), placed["here"].cum_sum() - placed["here"]
+        for end in ("low", "high"):
+            rank = placed[end] - placed["before"]  # counted from the group's first value in this piece
+            inside = (rank >= 0) & (rank < placed["here"])
+            at = np.searchsorted(upto, (starts + rank).filter(inside).to_numpy(), side="right")
+            value = ordered["value"].gather(at).cast(pl.Float64)
+            found.append(placed.filter(inside).select(*within).with_columns(value))
+        middle = middle.join(here, on=within, how="left").select(
+            *within, "low", "high", pl.col("before") + pl.col("here").fill_null(0)
         )
-        here = [
-            (pl.col(end) < pl.col("upto")) & (pl.col(end) >= pl.col("upto") - pl.col("count"))
-            for end in ("low", "high")
-        ]
-        found += [placed.filter(one).select(*within, pl.col("value").cast(pl.Float64)) for one in here]
-        reached = placed.group_by(within).agg(pl.col("upto").max())
-        middle = middle.join(reached, on=within, how="left")
-        middle = middle.with_columns(pl.coalesce("upto", "before").alias("before")).drop("upto")
     return pl.concat(found).group_by(within).agg((pl.col("value").sum() / 2).alias("value"))
 
 
 def _distinct(whole: Whole, name: str) -> pl.DataFrame:
     counts = [
-        piece.group_by("group").agg(pl.len().cast(pl.Int64).alias("value")) for piece in whole.ranges(name)
+        piece.group_by("group").agg(pl.col("value").n_unique().cast(pl.Int64)) for piece in whole.ranges(name)
     ]
     return pl.concat(counts).group_by("group").agg(pl.col("value").sum())
 
@@ -219,6 +224,6 @@ def _distinct(whole: Whole, name: str) -> pl.DataFrame:
 def _ranked(whole: Whole, name: str) -> dict[int, list[dict[str, Any]]]:
     best: pl.DataFrame | None = None
     for piece in whole.ranges(name):
-        texts = piece.rename({"value": "text"})
+        texts = piece.group_by("group", "value").agg(pl.col("count").sum()).rename({"value": "text"})
         best = statistics.most_frequent(texts if best is None else pl.concat([best, texts]))
     return {} if best is None else statistics.listed(best)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tessera.errors import SettingsError
 
 DEFAULT_URL = "http://127.0.0.1:8765"
-PART_ROWS = 250_000
+PART_ROWS = 1_000_000
 """How many runs of a queue are computed at once, by default."""
 
 
