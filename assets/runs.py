@@ -106,7 +106,8 @@ class Prepared:
             crossed = over_observations(self.spec, seen.rows)
             if crossed is not None:
                 raise BudgetCrossed(f"{crossed}; nothing was published")
-            return seen.learn(self.learner, self.run, self.reading().columns)
+            most = int(self.spec["budget"]["output_bytes"])
+            return seen.learn(self.learner, self.run, self.reading().columns, most)
         return self.learner.learn(self.run, seen)
 
     def verify(self, outcome: Outcome) -> Verified:

@@ -15,6 +15,7 @@ import polars as pl
 from deltalake import DeltaTable
 
 from assets.lake import Lake, count_rows
+from assets.publish import BudgetCrossed
 from assets.views import LakeError
 from learners.contract import InParts, Outcome, Parted, Run, Scope
 from learners.parts import TALLIES, Groups, Partial, keys_of, renumbered
@@ -89,8 +90,13 @@ class Window(Parted):
         )
         object.__setattr__(self, "cut", cut)
 
-    def learn(self, learner: InParts, run: Run, columns: Sequence[str] | None) -> Outcome:
-        """What the learner makes of the window, its parts computed by the lake's spread."""
+    def learn(
+        self, learner: InParts, run: Run, columns: Sequence[str] | None, most_bytes: int | None = None
+    ) -> Outcome:
+        """What the learner makes of the window, its parts computed by the lake's spread.
+
+        Raises BudgetCrossed as soon as there are more groups than `most_bytes` can hold.
+        """
         lean = replace(run, state=None, records=(), entries=())  # a part is fixed by options and surface
         tasks = [Task(self.cut, one, learner, lean, columns) for one in self.cut.slices]
         pinned = Pinned()
@@ -99,6 +105,12 @@ class Window(Parted):
             for part in self.cut.lake.spread.map(compute, tasks):
                 pinned.add(part.counted, part.ids)
                 whole.add(part.partial)
+                found = whole.groups.height
+                if most_bytes is not None and found * learner.group_bytes > most_bytes:
+                    raise BudgetCrossed(
+                        f"a part of the window has {found} groups already, more than the budget of "
+                        f"{most_bytes} output_bytes holds; nothing was published. Group by fewer dimensions."
+                    )
             return learner.merged(run, self, pinned, whole)
 
 

@@ -291,10 +291,11 @@ class InParts(Protocol):
     """A learner whose window may be read in parts, each anywhere, and whose parts merge exactly.
 
     ``merged`` gives the bytes that ``learn`` gives over all of the window at once. ``examples`` is how many
-    of a group's newest runs are kept.
+    of a group's newest runs are kept, ``group_bytes`` no more than what any group takes in the noun.
     """
 
     examples: int
+    group_bytes: int
 
     def partial(self, run: Run, rows: pl.DataFrame) -> Partial:
         """What some rows that count come to."""

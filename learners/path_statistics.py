@@ -38,6 +38,8 @@ DRAWN = ("shim", "method", "harness", "model")
 DEFAULT_LAST = 1_000_000
 SMALL = 5
 EXAMPLES = 5
+GROUP_BYTES = 350
+"""No group is written in fewer bytes."""
 LABEL = "observational"
 LABEL_REASON = (
     "Paths saw different inputs, workers and times, so differences between groups are associations, not "
@@ -52,6 +54,7 @@ class PathStatistics:
     spec: Mapping[str, Any] = PATH_STATISTICS
     checks: Sequence[Check] = CHECKS
     examples = EXAMPLES
+    group_bytes = GROUP_BYTES
 
     def option_faults(self, options: Mapping[str, Any], root: str) -> list[Fault]:
         """What is wrong with the options."""

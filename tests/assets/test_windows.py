@@ -129,6 +129,23 @@ def test_a_window_over_the_budget_is_refused_before_it_is_computed(filled: Lake)
         prepared.learn(from_lake(filled)(prepared))
 
 
+def test_more_groups_than_a_noun_holds_end_the_run_at_the_first_part(filled: Lake) -> None:
+    started: list[Any] = []
+
+    def counting(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        return (started.append(item) or function(item) for item in items)
+
+    filled.spread = Spread(1_000, counting)
+    run = Run(Citation("learn.specs", SCORECARD, 1, "0" * 64), Scope("q"), {})
+    tight = {**PATH_STATISTICS, "budget": {**PATH_STATISTICS["budget"], "output_bytes": 10_000}}
+    prepared = Prepared(LEARNER, tight, run)
+
+    with pytest.raises(BudgetCrossed, match="groups already, more than the budget of 10000 output_bytes"):
+        prepared.learn(from_lake(filled)(prepared))
+
+    assert len(started) == 1
+
+
 def content(lake: Lake) -> str:
     """The digest of the fingerprints, however they lie in files."""
     table = lake.scan("fingerprints").sort("cursor").collect()

@@ -183,6 +183,12 @@ def test_a_part_is_no_larger_for_rows_that_say_the_same() -> None:
     assert sizes[0] == sizes[1]
 
 
+def test_no_group_is_written_in_fewer_bytes_than_are_reckoned_with() -> None:
+    (least,) = LEARNER.learn(Run(SPEC, Scope("q"), {"dimensions": []}), Evidence(rows_of([]))).nouns
+
+    assert len(dumps(least.body["groups"][0])) >= LEARNER.group_bytes
+
+
 def test_a_window_in_parts_has_no_frame_to_be_read_by_mistake() -> None:
     assert isinstance(LEARNER, InParts)
     with pytest.raises(LearnerError, match="7 observations was read in parts"):
