@@ -1,6 +1,8 @@
 """Work for processes that die of it; imports nothing, so that a fresh process starts soon."""
 
 import os
+import sys
+import time
 from pathlib import Path
 
 
@@ -25,3 +27,15 @@ def refuses(number: int) -> int:
     if number == 2:
         raise ValueError("two")
     return number
+
+
+def waits(place: str) -> None:
+    """Says who it is, and waits."""
+    Path(place).write_text(str(os.getpid()), "ascii")
+    time.sleep(60)
+
+
+if __name__ == "__main__":
+    from assets.spread import Processes
+
+    list(Processes(1)(waits, [sys.argv[1]]))

@@ -1,5 +1,9 @@
 """Processes that compute parts, and those that die of it."""
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,3 +33,28 @@ def test_a_part_that_kills_each_process_ends_the_work_and_says_so() -> None:
 def test_what_the_function_raises_is_raised_here() -> None:
     with pytest.raises(ValueError, match="two"):
         list(Processes(1)(refuses, range(4)))
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, within half a minute."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        if Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    with subprocess.Popen([sys.executable, "-m", "tests.assets.dying", str(told)]) as parent:
+        until = time.monotonic() + 60
+        while not (told.exists() and told.read_text("ascii")) and time.monotonic() < until:
+            time.sleep(0.05)
+        parent.kill()
+
+    assert gone(int(told.read_text("ascii")))
