@@ -5,39 +5,28 @@ the queue's rows in the lake are not those that the table was made of (a rebuild
 anew. Leaves out the values themselves: those are `learners.fingerprints`.
 """
 
+import uuid
 from dataclasses import asdict, dataclass
 
 import dagster as dg
 import numpy as np
 import polars as pl
+from deltalake import DeltaTable
 
-from assets import plots
+from assets import data_files, plots, windows
+from assets.fingerprint_parts import READ, TABLE, Task, compute, fingerprinted
 from assets.lake import Lake, count_rows, view_of
 from assets.observations import markdown
 from assets.partitions import queues
 from assets.upkeep import tidy
 from assets.views import LakeConflictError
-from learners.fingerprints import exact_fingerprints, observation_signatures
+from assets.windows import Cut
+from learners.contract import Scope
 from schemas.fingerprints import SCHEMA, Fingerprints
 from tessera.fingerprints import SCHEME
 
-TABLE = "fingerprints"
 BATCH_ROWS = 50_000
 _COMPARED = 300
-READ = (
-    "queue",
-    "cursor",
-    "run_id",
-    "kind",
-    "private",
-    "wording",
-    "problem",
-    "types_input",
-    "types_output",
-    "input_type",
-    "input_digest",
-    "use_policy",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +57,11 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
     marks = {view_of(queue): view}
     if anew:
         lake.replace(table, queue, pl.DataFrame(schema=SCHEMA), {queue: 0, **marks})
-        cursor = held = 0
+        cursor, held, later = 0, 0, count_rows(observed, queue)
+    cut = windows.cut(lake, observed, Scope(queue), after=cursor) if later > lake.spread.rows else None
     added = 0
+    if cut is not None:
+        added, cursor = _in_parts(lake, table, cut, {queue: upto, **marks}), upto
     while cursor < upto:
         rows = lake.observations(queue, after=cursor, upto=upto, first=BATCH_ROWS, columns=READ)
         reached = upto if rows.height < BATCH_ROWS else int(rows["cursor"][-1])
@@ -80,15 +72,17 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
     return Refreshed(added, held + added, cursor, anew, int(table.version()))
 
 
-def fingerprinted(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `observations` (at least the columns of ``READ``) as rows of the table."""
-    found = observation_signatures(rows)
-    return rows.with_columns(
-        pl.lit(SCHEME).alias("scheme"),
-        exact_fingerprints(rows),
-        found.encoded(),
-        pl.Series("features", found.features, dtype=pl.Int64),
-    ).select(list(SCHEMA))
+def _in_parts(lake: Lake, table: DeltaTable, cut: Cut, transactions: dict[str, int]) -> int:
+    """Fingerprint the rows of a cut, each part into a file of its own, and commit them all at once."""
+    queue, stem = cut.scope.queue, f"parts-{uuid.uuid4().hex}"
+    tasks = [Task(cut, part, f"{stem}-{number}") for number, part in enumerate(cut.slices)]
+    try:
+        files = list(lake.spread.map(compute, tasks))
+    except BaseException:  # whatever ended it, a person included: no commit will name what was written
+        data_files.remove(lake, TABLE, queue, [task.name for task in tasks])
+        raise
+    data_files.commit(lake, table, queue, files, transactions)
+    return sum(file.rows for file in files)
 
 
 @dg.asset(

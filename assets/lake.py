@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
+import pyarrow.fs
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
 
 from assets import conditional_put, object_storage, snapshots
 from assets.snapshots import Snapshot
+from assets.spread import Spread
 from assets.views import (
     AnotherSchemaError,
     AnotherStoreError,
@@ -51,13 +54,23 @@ _REMOTE_CHECKPOINT = "10"  # commits; to open a table is two requests for each c
 class Lake:
     """Delta tables under `location`, a folder or `s3://bucket/prefix`.
 
-    What object storage is told comes from the environment; `storage_options` go before that.
+    What object storage is told comes from the environment; `storage_options` go before that. `spread` is how
+    work on a large queue is divided; it stays behind when the lake goes to another process.
     """
 
-    def __init__(self, location: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        location: str,
+        storage_options: Mapping[str, str] | None = None,
+        spread: Spread = Spread(),  # noqa: B008 - it cannot be changed
+    ) -> None:
         self.location = location.rstrip("/")
+        self.spread = spread
         told = object_storage.options(location)
         self._options = None if told is None else {**told, **(storage_options or {})}
+
+    def __reduce__(self) -> tuple[type["Lake"], tuple[str, Mapping[str, str] | None]]:
+        return Lake, (self.location, self._options)
 
     @property
     def parquet(self) -> WriterProperties:
@@ -72,13 +85,20 @@ class Lake:
         """Where a table lies."""
         return f"{self.location}/{table}"
 
+    def filesystem(self, table: str) -> pyarrow.fs.FileSystem:
+        """The files of a table by their paths in it, wherever it lies."""
+        return pyarrow.fs.PyFileSystem(DeltaStorageHandler(self.uri(table), self._options))
+
     # --- what is there ------------------------------------------------------------------------------------
 
-    def open(self, table: str) -> Snapshot | None:
-        """The newest snapshot of a table, None where there is none; refused if another version wrote it."""
+    def open(self, table: str, version: int | None = None) -> Snapshot | None:
+        """The newest snapshot of a table, or that of a version; None where there is none.
+
+        Refused if another version of the software wrote it.
+        """
         with self.trouble(f"read {table}"):
             try:
-                found = Snapshot(self.uri(table), self._options)
+                found = Snapshot(self.uri(table), self._options, version)
             except TableNotFoundError:
                 return None
         written = found.metadata().configuration.get(_VERSION)
@@ -192,14 +212,15 @@ class Lake:
         last: int | None = None,
         upto: int | None = None,
         columns: Sequence[str] | None = None,
+        version: int | None = None,
     ) -> pl.DataFrame:
         """A queue's rows in capture order: of one kind, with `after` < cursor <= `upto`.
 
-        Of these the oldest `first` or the newest `last`, of these the `columns`.
+        Of these the oldest `first` or the newest `last`, of these the `columns`; of a `version` of the table.
         Private rows are there and marked; the caller leaves them out of a surface.
         """
         wanted = list(columns) if columns is not None else list(observations.SCHEMA)
-        table = self.open("observations")
+        table = self.open("observations", version)
         if table is None:
             return pl.DataFrame(schema=observations.SCHEMA).select(wanted)
         rows = table.lazy().filter(pl.col("queue") == queue)
@@ -272,16 +293,16 @@ class Lake:
 
     def append(self, table: Snapshot, frame: pl.DataFrame, transactions: Mapping[str, int]) -> None:
         """Add rows, maybe none, and application transactions in one commit on this snapshot."""
-        properties = _properties(transactions)
+        brought = properties(transactions)
         with self.trouble("write"):
             if frame.is_empty():
                 table.create_write_transaction(
-                    [], "append", table.schema(), partition_by=["queue"], commit_properties=properties
+                    [], "append", table.schema(), partition_by=["queue"], commit_properties=brought
                 )
                 table.update_incremental()
                 return
             write_deltalake(
-                table, frame, mode="append", commit_properties=properties, writer_properties=_PARQUET
+                table, frame, mode="append", commit_properties=brought, writer_properties=_PARQUET
             )
 
     def replace(self, table: Snapshot, queue: str, rows: Any, transactions: Mapping[str, int]) -> None:
@@ -294,7 +315,7 @@ class Lake:
                 rows,
                 mode="overwrite",
                 predicate=f"queue = '{queue}'",
-                commit_properties=_properties(transactions),
+                commit_properties=properties(transactions),
                 writer_properties=_PARQUET,
             )
 
@@ -308,7 +329,8 @@ class Lake:
 _PARQUET = WriterProperties(compression="ZSTD", compression_level=1)
 
 
-def _properties(transactions: Mapping[str, int]) -> CommitProperties:
+def properties(transactions: Mapping[str, int]) -> CommitProperties:
+    """A commit that brings application transactions with it."""
     return CommitProperties(app_transactions=[Transaction(name, at) for name, at in transactions.items()])
 
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assets import apart, evidence, review_ports, specs
+from assets import apart, evidence, review_ports, specs, windows
 from assets.lake import Lake
-from assets.publish import Verified, judged, read_state, same_surface, verified
+from assets.publish import BudgetCrossed, Verified, judged, read_state, same_surface, verified
 from learners.contract import (
     Citation,
     Evidence,
     FollowsRecords,
+    InParts,
     Learner,
     Outcome,
     Reading,
@@ -24,6 +25,7 @@ from learners.contract import (
     Wanted,
     accept_options,
     name_of,
+    over_observations,
 )
 from learners.registry import BUILT_IN
 from learners.strangers import learn_by_name
@@ -107,16 +109,36 @@ class Prepared:
         TimeOver raised; ours go through rows once and are held against the clock by whoever runs them.
         """
         if self.name in BUILT_IN:
-            return verified(self.learner, self.learner.learn(self.run, seen), self.spec)
+            return verified(self.learner, self.learn(seen), self.spec)
         limit = float(self.spec["budget"]["runtime_seconds"]) if seconds is None else seconds
         asked = (self.name, self.spec, self.run, seen)
         nouns, calls, crossed, results = apart.call(learn_by_name, *asked, seconds=limit)
         return judged(self.learner, Outcome(self.run, seen, nouns, calls), crossed, results)
 
+    def learn(self, seen: Evidence) -> Outcome:
+        """What one of our own learners makes of what was read, at once or in parts."""
+        if isinstance(seen, windows.Window) and isinstance(self.learner, InParts):
+            crossed = over_observations(self.spec, seen.rows)
+            if crossed is not None:
+                raise BudgetCrossed(f"{crossed}; nothing was published")
+            most = int(self.spec["budget"]["output_bytes"])
+            return seen.learn(self.learner, self.run, self.reading().columns, most)
+        return self.learner.learn(self.run, seen)
+
 
 def from_lake(lake: Lake) -> Callable[[Prepared], Evidence]:
-    """Reads a run's observations from the lake."""
-    return lambda prepared: evidence.from_lake(lake, prepared.run.scope, prepared.reading())
+    """Reads a run's observations from the lake; a window of several parts is read as it is learned from."""
+
+    def read(prepared: Prepared) -> Evidence:
+        scope, reading = prepared.run.scope, prepared.reading()
+        ours = prepared.name in BUILT_IN  # another package's learner is in a process of its own, without a lake
+        if ours and isinstance(prepared.learner, InParts) and reading.last is not None:
+            cut = windows.cut(lake, lake.open("observations"), scope, last=reading.last)
+            if cut is not None:
+                return windows.Window(cut)
+        return evidence.from_lake(lake, scope, reading)
+
+    return read
 
 
 def from_api(client: Client, progress: evidence.Progress | None = None) -> Callable[[Prepared], Evidence]:

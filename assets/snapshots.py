@@ -26,8 +26,8 @@ class Snapshot(DeltaTable):
     there as written: with a space or an umlaut in the path it finds none.
     """
 
-    def __init__(self, uri: str, told: Mapping[str, str] | None) -> None:
-        super().__init__(uri, storage_options=None if told is None else dict(told))
+    def __init__(self, uri: str, told: Mapping[str, str] | None, version: int | None = None) -> None:
+        super().__init__(uri, version=version, storage_options=None if told is None else dict(told))
         self._told = told
         self._marks: dict[tuple[int, str], int | None] = {}
 

@@ -21,6 +21,7 @@ from assets.snapshots import Snapshot
 from assets.views import LakeConflictError
 
 KEEP_HOURS = 168
+WRITTEN_HOURS = 24  # so young a file may be a writer's that has yet to commit it
 FILES_BEFORE_COMPACTION = 64
 _TRIES = 3
 
@@ -130,8 +131,13 @@ def remove_old(lake: Lake, name: str, keep_hours: float = KEEP_HOURS) -> int:
     table = lake.open(name)
     if table is None:
         return 0
+    abandoned = max(int(keep_hours), WRITTEN_HOURS)
     with lake.trouble(f"remove old files of {name}"):
         gone = table.vacuum(retention_hours=int(keep_hours), enforce_retention_duration=False, dry_run=False)
+        # and those that no version ever had: whoever wrote them died before the commit
+        gone += table.vacuum(
+            retention_hours=abandoned, enforce_retention_duration=False, dry_run=False, full=True
+        )
     return len(gone)
 
 

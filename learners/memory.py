@@ -111,7 +111,7 @@ class Memory:
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
         """New segments for what was read, a manifest when the head pins too many, and the next head."""
         before = _before(run)
-        made = entries(run.counted(evidence))
+        made = _counted(run, evidence)
         # after a restart without an entry an empty segment keeps the numbers going: the head pins none older
         chunks = [made[at : at + SEGMENT_ENTRIES] for at in range(0, len(made), SEGMENT_ENTRIES)]
         if not chunks and not before.segments and before.number:
@@ -137,12 +137,25 @@ class Memory:
         }
         return Outcome(run, evidence, (*nouns, self._noun(run, "head", HEAD, fields)))
 
+    def of_rows(self, rows: pl.DataFrame) -> list[dict[str, Any]]:
+        """Their entries."""
+        return entries(rows)
+
     def _noun(self, run: Run, suffix: str, schema: str, fields: Mapping[str, Any]) -> Noun:
         store, key = output_key(self.spec, run.scope, suffix)
         return Noun(store, key, CATEGORY, {**common_fields(schema, self, run), **fields})
 
 
 LEARNER = Memory()
+
+
+def _counted(run: Run, evidence: Evidence) -> list[dict[str, Any]]:
+    """The entries of the rows that count, made now unless they were made before."""
+    rows = run.counted(evidence)
+    if evidence.made is None:
+        return entries(rows)
+    kept = set(map(str, rows["cursor"]))
+    return [entry for entry in evidence.made if entry["cursor"] in kept]
 
 
 def entries(frame: pl.DataFrame) -> list[dict[str, Any]]:

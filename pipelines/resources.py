@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from assets.lake import Lake
-from pipelines import shared_turns
+from assets.spread import Processes, Spread
+from pipelines import cluster, shared_turns
 from pipelines.turns import KEEPER, Told, Turns, kept
 from tessera.client import Client
 from tessera.settings import Settings
@@ -38,7 +39,15 @@ def ticks(_: dg.InitResourceContext) -> Iterator[Client]:
 def lake(context: dg.InitResourceContext) -> Iterator[Lake]:
     """The lake of the settings."""
     settings = Settings.from_environment()
-    yield from in_turn(context, Lake(settings.lake), turns_of(settings), _log(context))
+    yield from in_turn(context, lake_at(settings), turns_of(settings), _log(context))
+
+
+def lake_at(settings: Settings) -> Lake:
+    """The lake of the settings, with how work on a large queue is divided: over the cluster if there is one."""
+    divided = cluster.mapper()
+    if divided is map and settings.processes > 1:
+        divided = Processes(settings.processes)
+    return Lake(settings.lake, spread=Spread(settings.part_rows, divided))
 
 
 def lake_of(lake: Lake, turns: Turns, told: Told) -> dg.ResourceDefinition:

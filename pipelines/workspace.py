@@ -180,13 +180,12 @@ def run_all(
         return []
     if settings.dask is not None:
         return _spread(settings, settings.dask, names, job_name, tell)
-    from assets.lake import Lake
     from assets.pull import watcher
     from pipelines import history, instance, resources, turns
     from pipelines.definitions import definitions
 
     waits = resources.turns_of(settings)
-    lake = resources.lake_of(Lake(settings.lake), waits, lambda said: err.print(escape(said)))
+    lake = resources.lake_of(resources.lake_at(settings), waits, lambda said: err.print(escape(said)))
     job = definitions({"store": client, "lake": lake}).resolve_job_def(job_name)
     outcomes = []
     with instance.instance(settings.dagster_home) as dagster:

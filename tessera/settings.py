@@ -16,6 +16,8 @@ from tessera.errors import SettingsError
 _ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_URL = "http://127.0.0.1:8765"
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
+PART_ROWS = 1_000_000
+"""How many runs of a queue are computed at once, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,13 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     hosts: tuple[str, ...] = ()
     dask: str | None = None
+    part_rows: int = PART_ROWS
+    processes: int = 1
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
-        """Read TESSERA_HOME, _URL, _KEY, _DATABASE_URL, _HOSTS, _LAKE and _DASK, and DAGSTER_HOME.
+        """Read TESSERA_HOME, _URL, _KEY, _DATABASE_URL, _HOSTS, _LAKE, _DASK, _PART_ROWS and _PROCESSES, and
+        DAGSTER_HOME.
 
         An empty value counts as unset. Raises SettingsError naming the variable and its value.
         """
@@ -46,6 +51,8 @@ class Settings:
             database_url=_database_url(environ),
             hosts=_hosts(environ),
             dask=_dask(environ),
+            part_rows=_count(environ, "TESSERA_PART_ROWS", PART_ROWS),
+            processes=_count(environ, "TESSERA_PROCESSES", 1),
         )
 
     @property
@@ -161,6 +168,15 @@ def _dask(environ: Mapping[str, str]) -> str | None:
             f"TESSERA_DASK must be a scheduler's address such as tcp://host:8786, not {value!r}"
         )
     return value or None
+
+
+def _count(environ: Mapping[str, str], name: str, default: int) -> int:
+    value = environ.get(name, "")
+    if not value:
+        return default
+    if not (value.isascii() and value.isdigit() and 1 <= len(value) <= 9 and int(value) >= 1):
+        raise SettingsError(f"{name} must be a whole number of at least 1, not {value!r}")
+    return int(value)
 
 
 def _key(environ: Mapping[str, str]) -> str | None:

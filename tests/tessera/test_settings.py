@@ -49,6 +49,8 @@ def test_an_empty_value_counts_as_unset() -> None:
         "TESSERA_KEY",
         "TESSERA_DATABASE_URL",
         "TESSERA_LAKE",
+        "TESSERA_PART_ROWS",
+        "TESSERA_PROCESSES",
         "DAGSTER_HOME",
     )
     assert Settings.from_environment(dict.fromkeys(names, "")) == Settings.from_environment({})
@@ -130,3 +132,10 @@ def test_names_that_a_server_answers_for_are_separated_by_commas() -> None:
 def test_a_name_with_more_than_a_host_is_refused_by_name(value: str) -> None:
     with pytest.raises(SettingsError, match="TESSERA_HOSTS"):
         Settings.from_environment({"TESSERA_HOSTS": value})
+
+
+def test_a_count_is_a_whole_number_of_at_least_1() -> None:
+    assert Settings.from_environment({"TESSERA_PART_ROWS": "1000"}).part_rows == 1000
+    for value in ("0", "-1", "1.5", "many", "9" * 10):
+        with pytest.raises(SettingsError, match="TESSERA_PROCESSES must be a whole number"):
+            Settings.from_environment({"TESSERA_PROCESSES": value})
