@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow.fs
 import pyarrow.parquet
-from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from assets.lake import Lake, properties
+from assets.snapshots import Snapshot
 from assets.views import LakeError
 
 
@@ -62,7 +62,7 @@ def write(lake: Lake, table: str, queue: str, name: str, frames: Iterable[pl.Dat
 
 
 def commit(
-    lake: Lake, table: DeltaTable, queue: str, files: Sequence[DataFile], transactions: Mapping[str, int]
+    lake: Lake, table: Snapshot, queue: str, files: Sequence[DataFile], transactions: Mapping[str, int]
 ) -> None:
     """Add files of a queue, and application transactions, in one commit on this snapshot."""
     now = int(time.time() * 1000)

@@ -26,7 +26,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("NoSuchBucket", "The bucket does not exist there: make it, or correct TESSERA_LAKE."),
     (
         "169.254.169.254|CredentialsNotLoaded|no credentials",
-        "No credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (see docs/object-storage.md).",
+        "No credentials were found: set AWS_ACCESS_KEY_ID and its secret (see docs/object-storage.md).",
     ),
     ("ExpiredToken|RequestExpired", "The credentials have expired: renew AWS_SESSION_TOKEN and its key."),
     (

@@ -131,7 +131,9 @@ def from_lake(lake: Lake) -> Callable[[Prepared], Evidence]:
 
     def read(prepared: Prepared) -> Evidence:
         scope, reading = prepared.run.scope, prepared.reading()
-        ours = prepared.name in BUILT_IN  # another package's learner is in a process of its own, without a lake
+        ours = (
+            prepared.name in BUILT_IN
+        )  # another package's learner is in a process of its own, without a lake
         if ours and isinstance(prepared.learner, InParts) and reading.last is not None:
             cut = windows.cut(lake, lake.open("observations"), scope, last=reading.last)
             if cut is not None:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from deltalake import DeltaTable
 
 from assets.lake import Lake, count_rows
 from assets.publish import BudgetCrossed
+from assets.snapshots import Snapshot
 from assets.views import LakeError
 from learners.contract import InParts, Outcome, Parted, Run, Scope
 from learners.parts import TALLIES, Groups, Partial, keys_of, renumbered
@@ -142,7 +142,7 @@ def compute(task: Task) -> Part:
 
 def cut(
     lake: Lake,
-    table: DeltaTable | None,
+    table: Snapshot | None,
     scope: Scope,
     *,
     after: int = 0,
@@ -166,9 +166,9 @@ def cut(
     return Cut(lake, scope, version, tuple(_slices(steps, after, most)))
 
 
-def _steps(lake: Lake, table: DeltaTable, scope: Scope, after: int, width: int) -> pl.DataFrame:
+def _steps(lake: Lake, table: Snapshot, scope: Scope, after: int, width: int) -> pl.DataFrame:
     """The scope's rows by steps of `width` cursors, so never more in one: `first, last, rows`, ascending."""
-    rows = pl.scan_delta(table).filter(pl.col("queue") == scope.queue, pl.col("cursor") > after)
+    rows = table.lazy().filter(pl.col("queue") == scope.queue, pl.col("cursor") > after)
     if scope.kind is not None:
         rows = rows.filter(pl.col("kind") == scope.kind)
     counted = rows.group_by(pl.col("cursor") // width).agg(

@@ -43,7 +43,7 @@ def lake(context: dg.InitResourceContext) -> Iterator[Lake]:
 
 
 def lake_at(settings: Settings) -> Lake:
-    """The lake of the settings, with how work on a large queue is divided: over the cluster if there is one."""
+    """The lake of the settings, with how work on a large queue is divided."""
     divided = cluster.mapper()
     if divided is map and settings.processes > 1:
         divided = Processes(settings.processes)
