@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 import dagster as dg
 import numpy as np
 import polars as pl
-from deltalake import DeltaTable
 
 from assets import data_files, plots, windows
 from assets.fingerprint_parts import READ, TABLE, Task, compute, fingerprinted
 from assets.lake import Lake, count_rows, view_of
 from assets.observations import markdown
 from assets.partitions import queues
+from assets.snapshots import Snapshot
 from assets.upkeep import tidy
 from assets.views import LakeConflictError
 from assets.windows import Cut
@@ -72,7 +72,7 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
     return Refreshed(added, held + added, cursor, anew, int(table.version()))
 
 
-def _in_parts(lake: Lake, table: DeltaTable, cut: Cut, transactions: dict[str, int]) -> int:
+def _in_parts(lake: Lake, table: Snapshot, cut: Cut, transactions: dict[str, int]) -> int:
     """Fingerprint the rows of a cut, each part into a file of its own, and commit them all at once."""
     queue, stem = cut.scope.queue, f"parts-{uuid.uuid4().hex}"
     tasks = [Task(cut, part, f"{stem}-{number}") for number, part in enumerate(cut.slices)]
