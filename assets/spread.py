@@ -65,7 +65,7 @@ class Processes:
         """Results of what waits, each taken off once its result is there; a few are under way at once."""
         # started afresh, not forked: a fork of a process with threads, as polars has them, may stand still
         fresh = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(self.count, mp_context=fresh, initializer=_begin)
+        pool = ProcessPoolExecutor(self.count, mp_context=fresh, initializer=begin)
         try:
             under_way: deque[Future[Any]] = deque()
             for item in list(waiting):
@@ -85,7 +85,7 @@ class Processes:
 _DEATHS = 3
 
 
-def _begin() -> None:
+def begin() -> None:
     """A worker leaves Ctrl-C to its parent, and ends when that is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

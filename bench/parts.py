@@ -22,7 +22,7 @@ import polars as pl
 
 from assets import evidence, fingerprints, windows
 from assets.lake import Lake
-from assets.spread import Processes, Spread
+from assets.spread import Processes, Spread, begin
 from assets.views import View
 from assets.writer import Writer
 from learners.contract import Citation, Run, Scope
@@ -165,10 +165,10 @@ def main() -> None:
     seen = set()
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / "lake")
-        with ProcessPoolExecutor(1, mp_context=fresh) as pool:
+        with ProcessPoolExecutor(1, mp_context=fresh, initializer=begin) as pool:
             pool.submit(fill, place, rows).result()
         for parts, processes in CYCLES:
-            with ProcessPoolExecutor(1, mp_context=fresh) as pool:
+            with ProcessPoolExecutor(1, mp_context=fresh, initializer=begin) as pool:
                 found = pool.submit(measured, place, rows, parts, processes).result()
             seen.add((found["scorecard"], found["fingerprints"]))
             print(json.dumps(found), flush=True)
