@@ -12,10 +12,11 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from assets import object_storage
+from assets import fingerprints, object_storage
 from assets.lake import Lake
 from assets.pull import pull
 from assets.rebuild import rebuild
+from assets.spread import Processes, Spread
 from assets.upkeep import damaged
 from assets.views import LakeConflictError, LakeError, View
 from assets.writer import Writer
@@ -344,3 +345,16 @@ def test_opening_a_table_costs_bounded_requests_however_many_commits_it_has(s3, 
     table = lake.open("observations")
     assert len(s3.asked()) <= 12 + 2 * 10
     assert pl.scan_delta(table).select(pl.len()).collect().item() == 19
+
+
+def test_a_large_queue_is_fingerprinted_by_processes_in_parts_as_at_once(location):
+    lake = Lake(location, spread=Spread(40, Processes(2)))
+    Writer(lake, "packing", View("store", "key", ("read",), None, None)).append(
+        frame(runs(*range(1, 101))), 100
+    )
+
+    done = fingerprints.refresh(lake, "packing")
+
+    found = lake.collect(lake.scan("fingerprints").sort("cursor"))
+    assert (done.rows_added, done.cursor) == (100, 100)
+    assert found.equals(fingerprints.fingerprinted(lake.observations("packing", columns=fingerprints.READ)))
