@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 from dagster._core.errors import raise_execution_interrupts
@@ -105,7 +105,7 @@ def _by_settings(context: dg.InitExecutorContext) -> dg.Executor:
 
 by_settings = dg.ExecutorDefinition(
     "by_settings",
-    config_schema=dg.in_process_executor.config_schema,
+    config_schema=cast(Any, dg.in_process_executor.config_schema),
     executor_creation_fn=_by_settings,
     description="In the run's process; with TESSERA_DASK, all steps by one worker of that cluster.",
 )
