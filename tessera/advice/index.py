@@ -79,8 +79,8 @@ class Cache:
 
     def keep(self, url: str, index: Index) -> None:
         """Keep a version, and forget those that were not asked for longest."""
+        self._indexes.pop((url, index.store, index.key), None)
         self._indexes[url, index.store, index.key] = index
-        self._indexes.move_to_end((url, index.store, index.key))
         while len(self._indexes) > _KNOWN_INDEXES:
             self._indexes.popitem(last=False)
 
