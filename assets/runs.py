@@ -58,7 +58,7 @@ class Prepared:
 
     @property
     def ours(self) -> bool:
-        """Whether the learner is of here; another package's is called in a process of its own, without a lake."""
+        """Whether the learner is one of ours; another package's is called in a process of its own."""
         return self.name in BUILT_IN
 
     @property
