@@ -34,8 +34,13 @@ class ClusterError(TesseraError):
 @contextmanager
 def connected(address: str) -> "Iterator[Client]":
     """A client of the scheduler at an address; ClusterError when none answers there."""
-    from distributed import Client
+    from distributed import Client, Security
 
+    if address.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
+        raise ClusterError(
+            f"TESSERA_DASK={address} asks for encryption, but Dask has no certificates: name them in its "
+            "configuration, distributed.comm.tls.ca-file and those of the client"
+        )
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:

@@ -22,7 +22,7 @@ MOST_TOLD = 12
 
 
 def read(settings: Settings, chosen: list[str] | None) -> dict[str, Any]:
-    """The situation as a JSON object; `error` is null when store and history answer and the lake is the store's."""
+    """The situation as a JSON object; `error` is null when store and history answer and the lake fits."""
     lake = Lake(settings.lake)
     found: dict[str, Any] = {
         "store": {"url": settings.url, "store_id": None},
