@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from assets.spread import Map
 from tessera.errors import TesseraError
 from tessera.settings import Settings
 
@@ -22,9 +23,6 @@ CONNECT_SECONDS = 5.0
 WORKER_SECONDS = 60.0  # to wait for a worker while there is none: a new one starts in a few seconds
 _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 2.0  # how often a wait looks whether the cluster is still there
-
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""As the built-in `map`: results in the order of the items. Function, items and results can be pickled."""
 
 
 class ClusterError(TesseraError):
@@ -132,10 +130,10 @@ def mapper() -> Map:
     address = Settings.from_environment().dask
     if address is None and not _inside():
         return map
-    return _Spread(address)
+    return _Workers(address)
 
 
-class _Spread:
+class _Workers:
     """A map over a cluster: that of the task it is used in, else the one at an address."""
 
     def __init__(self, address: str | None) -> None:
