@@ -35,13 +35,14 @@ class SharedTurns(Turns):
 
     @contextmanager
     def take(
-        self, queue: str, run_id: str, patience: float = PATIENCE_SECONDS, told: Told | None = None
+        self, queue: str | None, run_id: str, patience: float = PATIENCE_SECONDS, told: Told | None = None
     ) -> Iterator[None]:
         with self._session() as session:
             session.execute(_WATCHED)
             session.execute(_SHARE, {"name": _name("run", run_id)})
-            turn = {"name": _name("queue", queue)}
-            wait_for_turn(lambda: bool(session.scalar(_TRY, turn)), queue, patience, told)
+            if queue is not None:
+                turn = {"name": _name("queue", queue)}
+                wait_for_turn(lambda: bool(session.scalar(_TRY, turn)), queue, patience, told)
             yield
 
     @property
