@@ -47,11 +47,11 @@ class Ahead:
 
     def __call__(self, prepared: Prepared) -> Evidence:
         """The evidence of a run."""
-        reading = prepared.reading()
-        if not isinstance(prepared.learner, RowByRow) or reading.limit is None:
+        reading, learner = prepared.reading(), prepared.learner
+        if not prepared.ours or not isinstance(learner, RowByRow) or reading.limit is None:
             return self._at_once(prepared)
         if self._cursor != int(reading.after):
-            self._begin(prepared, prepared.learner, int(reading.after), reading.limit)
+            self._begin(prepared, learner, int(reading.after), reading.limit)
         while self._parts is not None and len(self._made) < reading.limit:
             more = next(self._parts, None)
             if more is None:

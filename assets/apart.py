@@ -2,8 +2,8 @@
 
 Promises that whatever hangs there, in Python or below it, is stopped, and that its caller goes on: what comes
 back is a value, what the code raised, or the sentence that its time was up. The process is started at the
-first call and kept for the next ones; it holds no key of the store. Leaves out trusting the code: it runs as
-the same user, and is called once the caller has loaded it, to read its spec.
+first call and kept for the next ones; it holds no key of the store, the lake or the history. Leaves out
+trusting the code: it runs as the same user, and is called once the caller has loaded it, to read its spec.
 """
 
 import atexit
@@ -20,10 +20,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any, TypeVar
 
+from assets import object_storage
 from tessera.errors import TesseraError
 
 T = TypeVar("T")
-_SECRETS = ("TESSERA_KEY", "TESSERA_DATABASE_URL")
+_SECRETS = ("TESSERA_KEY", "TESSERA_DATABASE_URL", "DAGSTER_PG_PASSWORD", *object_storage.SECRETS)
 _TEXT = 64 << 10
 _FRAMES = 12
 _ORPHAN_SECONDS = 1.0
@@ -46,6 +47,11 @@ def call(function: Callable[..., T], *arguments: Any, seconds: float) -> T:
     """
     with _turn:
         return _kept.call(function, arguments, seconds)  # type: ignore[no-any-return]
+
+
+def without_secrets() -> dict[str, str]:
+    """The environment for code that is not ours: without the keys of the store, the lake and the history."""
+    return {name: value for name, value in os.environ.items() if name not in _SECRETS}
 
 
 class _Process:
@@ -100,13 +106,12 @@ class _Process:
     def _running(self) -> "subprocess.Popen[bytes]":
         if self._started is None or self._started.poll() is not None:
             self.end()
-            kept = {name: value for name, value in os.environ.items() if name not in _SECRETS}
             path = os.pathsep.join(one for one in sys.path if one)
             self._started = subprocess.Popen(
                 [sys.executable, "-m", __name__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**kept, "PYTHONPATH": path},
+                env={**without_secrets(), "PYTHONPATH": path},
             )
         return self._started
 

@@ -51,7 +51,7 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
     upto, view = observed.transaction_version(queue) or 0, observed.transaction_version(view_of(queue)) or 0
     table = lake.ensure(TABLE, SCHEMA, store_id)
     cursor, held = table.transaction_version(queue) or 0, count_rows(table, queue)
-    later = lake.observations(queue, after=cursor, upto=upto, columns=["cursor"]).height
+    later = _later(lake, observed, queue, cursor)
     same_view = table.transaction_version(view_of(queue)) in (None, view)
     anew = cursor > upto or not same_view or count_rows(observed, queue) - later != held
     marks = {view_of(queue): view}
@@ -70,6 +70,13 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
         lake.append(table, Fingerprints.validate(fingerprinted(rows)), {queue: reached, **marks})
         added, cursor = added + rows.height, reached
     return Refreshed(added, held + added, cursor, anew, int(table.version()))
+
+
+def _later(lake: Lake, observed: Snapshot, queue: str, cursor: int) -> int:
+    """How many rows a queue has behind a cursor, counted a part of them at a time."""
+    behind = observed.lazy().filter(pl.col("queue") == queue, pl.col("cursor") > cursor)
+    with lake.trouble("count observations"):
+        return int(behind.select(pl.len()).collect(engine="streaming").item())
 
 
 def _in_parts(lake: Lake, table: Snapshot, cut: Cut, transactions: dict[str, int]) -> int:

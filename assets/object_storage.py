@@ -20,7 +20,7 @@ _ANSWER_SECONDS = 30
 _TRIES = 10
 _YES = ("1", "on", "t", "true", "y", "yes")
 _MOST_SAID = 600
-_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 CAUSES: tuple[tuple[str, str], ...] = (
     ("NoSuchBucket", "The bucket does not exist there: make it, or correct TESSERA_LAKE."),
@@ -100,7 +100,7 @@ def bare(error: BaseException, environ: Mapping[str, str] = os.environ) -> str:
     head, _, answer = text.partition("<?xml")
     told = re.search(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?", answer)
     text = f"{head}{': '.join(part for part in told.groups() if part)}" if told else head or text
-    for name in _SECRETS:
+    for name in SECRETS:
         if environ.get(name):
             text = text.replace(environ[name], f"({name})")
     return text.strip(" .:-")

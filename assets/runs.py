@@ -57,6 +57,11 @@ class Prepared:
         return name_of(self.learner)
 
     @property
+    def ours(self) -> bool:
+        """Whether the learner is one of ours; another package's is called in a process of its own."""
+        return self.name in BUILT_IN
+
+    @property
     def state_version(self) -> int:
         """The version of the state noun, 0 while there is none that the key may read."""
         return 0 if self.run.state is None else int(self.run.state["version"])
@@ -108,7 +113,7 @@ class Prepared:
         A learner of another package is stopped after so many ``seconds``, by default those of its spec, and
         TimeOver raised; ours go through rows once and are held against the clock by whoever runs them.
         """
-        if self.name in BUILT_IN:
+        if self.ours:
             return verified(self.learner, self.learn(seen), self.spec)
         limit = float(self.spec["budget"]["runtime_seconds"]) if seconds is None else seconds
         asked = (self.name, self.spec, self.run, seen)
@@ -131,10 +136,7 @@ def from_lake(lake: Lake) -> Callable[[Prepared], Evidence]:
 
     def read(prepared: Prepared) -> Evidence:
         scope, reading = prepared.run.scope, prepared.reading()
-        ours = (
-            prepared.name in BUILT_IN
-        )  # another package's learner is in a process of its own, without a lake
-        if ours and isinstance(prepared.learner, InParts) and reading.last is not None:
+        if prepared.ours and isinstance(prepared.learner, InParts) and reading.last is not None:
             cut = windows.cut(lake, lake.open("observations"), scope, last=reading.last)
             if cut is not None:
                 return windows.Window(cut)

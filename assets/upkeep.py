@@ -5,6 +5,7 @@ that a reader of an older version keeps its files for as long as asked. Leaves o
 (`assets.rebuild`).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -123,7 +124,7 @@ def tidy(lake: Lake, name: str, queue: str, most: int = FILES_BEFORE_COMPACTION)
 
 
 def remove_old(lake: Lake, name: str, keep_hours: float = KEEP_HOURS) -> int:
-    """Remove files that no version of the last `keep_hours` needs; returns how many.
+    """Remove files that no version of the last `keep_hours`, rounded up, needs; returns how many.
 
     A reader that opened an older version fails with an error that says so, and reads the newest when it opens
     the table again.
@@ -131,13 +132,12 @@ def remove_old(lake: Lake, name: str, keep_hours: float = KEEP_HOURS) -> int:
     table = lake.open(name)
     if table is None:
         return 0
-    abandoned = max(int(keep_hours), WRITTEN_HOURS)
+    kept = math.ceil(keep_hours)
     with lake.trouble(f"remove old files of {name}"):
-        gone = table.vacuum(retention_hours=int(keep_hours), enforce_retention_duration=False, dry_run=False)
+        gone = table.vacuum(retention_hours=kept, enforce_retention_duration=False, dry_run=False)
         # and those that no version ever had: whoever wrote them died before the commit
-        gone += table.vacuum(
-            retention_hours=abandoned, enforce_retention_duration=False, dry_run=False, full=True
-        )
+        kept = max(kept, WRITTEN_HOURS)
+        gone += table.vacuum(retention_hours=kept, enforce_retention_duration=False, dry_run=False, full=True)
     return len(gone)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from assets.spread import Map
 from tessera.errors import TesseraError
 from tessera.settings import Settings
 
@@ -23,9 +24,6 @@ WORKER_SECONDS = 60.0  # to wait for a worker while there is none: a new one sta
 _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 2.0  # how often a wait looks whether the cluster is still there
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""As the built-in `map`: results in the order of the items. Function, items and results can be pickled."""
-
 
 class ClusterError(TesseraError):
     """The cluster could not be reached, or was lost in the middle of the work."""
@@ -34,8 +32,13 @@ class ClusterError(TesseraError):
 @contextmanager
 def connected(address: str) -> "Iterator[Client]":
     """A client of the scheduler at an address; ClusterError when none answers there."""
-    from distributed import Client
+    from distributed import Client, Security
 
+    if address.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
+        raise ClusterError(
+            f"TESSERA_DASK={address} asks for encryption, but Dask has no certificates: name them in its "
+            "configuration, distributed.comm.tls.ca-file and those of the client"
+        )
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -127,10 +130,10 @@ def mapper() -> Map:
     address = Settings.from_environment().dask
     if address is None and not _inside():
         return map
-    return _Spread(address)
+    return _Workers(address)
 
 
-class _Spread:
+class _Workers:
     """A map over a cluster: that of the task it is used in, else the one at an address."""
 
     def __init__(self, address: str | None) -> None:

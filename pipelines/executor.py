@@ -86,10 +86,10 @@ class OnDask(dg.Executor):
     @contextmanager
     def _turn(self, settings: Settings, run: dg.DagsterRun) -> Iterator[Callable[[], bool]]:
         """The queue's turn on this machine; gives what says whether the wait is to end."""
-        queue, shared = run.tags.get(PARTITION), side.get()
+        shared = side.get()
         with (
             nullcontext() if shared is None else shared.waiting(),
-            nullcontext() if queue is None else turns_of(settings).take(queue, run.run_id),
+            turns_of(settings).take(run.tags.get(PARTITION), run.run_id),
         ):
             yield (lambda: False) if shared is None else shared.stop.is_set
 

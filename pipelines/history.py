@@ -61,7 +61,7 @@ def add_queues(instance: dg.DagsterInstance, names: Sequence[str]) -> None:
 
 
 def run(job: dg.JobDefinition, instance: dg.DagsterInstance, queue: str) -> Outcome:
-    """One run of a job for a queue, in this process; an error of the run is an outcome, not raised.
+    """One run of a job for a queue, in this process; an error of it is an outcome, not raised.
 
     A signal that asks this process to end is a KeyboardInterrupt, whatever Dagster makes of it.
     """
@@ -70,7 +70,7 @@ def run(job: dg.JobDefinition, instance: dg.DagsterInstance, queue: str) -> Outc
         result = job.execute_in_process(
             instance=instance, partition_key=queue, raise_on_error=False, run_config=QUIET
         )
-    except dg.DagsterError as error:
+    except Exception as error:  # of Dagster, or of the database that it writes its history into
         return Outcome(queue, job.name, error=sentence(error))
     except dg.DagsterExecutionInterruptedError as interrupted:
         raise KeyboardInterrupt from interrupted

@@ -61,15 +61,14 @@ def lake_of(lake: Lake, turns: Turns, told: Told) -> dg.ResourceDefinition:
 
 
 def in_turn(context: dg.InitResourceContext, lake: Lake, turns: Turns, told: Told | None) -> Iterator[Lake]:
-    """The lake, for as long as the run has the turn of its queue; outside a queue's run at once."""
+    """The lake, for as long as the run has the turn of its queue, if it has one; outside a run at once."""
     run = context.run
-    queue = None if run is None else run.tags.get(PARTITION)
-    if run is None or queue is None or kept.get() == run.run_id:
+    if run is None or kept.get() == run.run_id:
         yield lake
         return
     if context.instance is not None:
         context.instance.add_run_tags(run.run_id, {KEEPER: turns.name})
-    with turns.take(queue, run.run_id, told=told):
+    with turns.take(run.tags.get(PARTITION), run.run_id, told=told):
         yield lake
 
 

@@ -15,6 +15,7 @@ from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.runs import SqlRunStorage
 from sqlalchemy import Connection, text
 
+from pipelines.instance import opening
 from pipelines.turns import PATIENCE_SECONDS, Told, Turns, wait_for_turn
 
 _SHARE = text("SELECT pg_advisory_lock_shared(:name)")
@@ -34,13 +35,14 @@ class SharedTurns(Turns):
 
     @contextmanager
     def take(
-        self, queue: str, run_id: str, patience: float = PATIENCE_SECONDS, told: Told | None = None
+        self, queue: str | None, run_id: str, patience: float = PATIENCE_SECONDS, told: Told | None = None
     ) -> Iterator[None]:
         with self._session() as session:
             session.execute(_WATCHED)
             session.execute(_SHARE, {"name": _name("run", run_id)})
-            turn = {"name": _name("queue", queue)}
-            wait_for_turn(lambda: bool(session.scalar(_TRY, turn)), queue, patience, told)
+            if queue is not None:
+                turn = {"name": _name("queue", queue)}
+                wait_for_turn(lambda: bool(session.scalar(_TRY, turn)), queue, patience, told)
             yield
 
     @property
@@ -66,11 +68,12 @@ def of(dagster_home: Path) -> SharedTurns | None:
     """The turns of a Dagster home whose history is in PostgreSQL; None for any other."""
     if not (dagster_home / "dagster.yaml").exists():
         return None
-    ref = InstanceRef.from_dir(str(dagster_home))
-    kept = ref.run_storage_data
-    if kept is None or kept.module_name.partition(".")[0] != "dagster_postgres":
-        return None
-    history = ref.run_storage
+    with opening(dagster_home):
+        ref = InstanceRef.from_dir(str(dagster_home))
+        kept = ref.run_storage_data
+        if kept is None or kept.module_name.partition(".")[0] != "dagster_postgres":
+            return None
+        history = ref.run_storage
     return SharedTurns(history) if isinstance(history, SqlRunStorage) else None
 
 

@@ -46,18 +46,23 @@ class Turns:
 
     @contextmanager
     def take(
-        self, queue: str, run_id: str, patience: float = PATIENCE_SECONDS, told: Told | None = None
+        self, queue: str | None, run_id: str, patience: float = PATIENCE_SECONDS, told: Told | None = None
     ) -> Iterator[None]:
-        """Hold the queue's turn for a run. Waits for the one before, then raises TurnError."""
+        """Hold the queue's turn for a run. Waits for the one before, then raises TurnError.
+
+        Meanwhile the run is `alive`; one of no queue waits for none and is alive alone.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         breath = self._open(f"run.{run_id}")
         fcntl.flock(breath, fcntl.LOCK_SH)
-        turn = self._open(f"queue.{queue}")
+        turn = None if queue is None else self._open(f"queue.{queue}")
         try:
-            wait_for_turn(lambda: _locked(turn), queue, patience, told)
+            if queue is not None and turn is not None:
+                wait_for_turn(lambda: _locked(turn), queue, patience, told)
             yield
         finally:
-            os.close(turn)
+            if turn is not None:
+                os.close(turn)
             with suppress(FileNotFoundError):
                 self._breath(run_id).unlink()
             os.close(breath)

@@ -179,7 +179,7 @@ def run_all(
     if not names:
         return []
     if settings.dask is not None:
-        return _spread(settings, settings.dask, names, job_name, tell)
+        return _dispatched(settings, settings.dask, names, job_name, tell)
     from assets.pull import watcher
     from pipelines import history, instance, resources, turns
     from pipelines.definitions import definitions
@@ -202,7 +202,7 @@ def run_all(
     return outcomes
 
 
-def _spread(
+def _dispatched(
     settings: Settings,
     address: str,
     names: list[str],
@@ -210,7 +210,7 @@ def _spread(
     tell: Callable[[dict[str, Any]], None] | None,
 ) -> list[dict[str, Any]]:
     """A job for each queue, as many at once as the cluster has workers."""
-    from pipelines import history, instance, resources, spread, turns
+    from pipelines import dispatch, history, instance, resources, turns
 
     done = 0
     with (
@@ -227,7 +227,7 @@ def _spread(
             if tell is not None:
                 tell(outcome.document())
 
-        return [one.document() for one in spread.run(address, job_name, dagster, names, ended)]
+        return [one.document() for one in dispatch.run(address, job_name, dagster, names, ended)]
 
 
 def _queues(client: Client, chosen: list[str] | None) -> list[str]:

@@ -96,11 +96,20 @@ def test_the_process_is_kept_and_what_it_prints_is_no_answer() -> None:
     assert first == again != os.getpid()
 
 
-def test_it_holds_no_key_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TESSERA_KEY", "secret")
+def test_it_holds_no_key_of_store_lake_or_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TESSERA_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "DAGSTER_PG_PASSWORD"):
+        monkeypatch.setenv(name, "a secret of ours")
     apart._kept.end()
 
-    assert apart.call(os.getenv, "TESSERA_KEY", seconds=60) is None
+    found = apart.call(_environment, seconds=60)
+    apart._kept.end()
+
+    assert "a secret of ours" not in found.values()
+    assert found["PATH"] == os.environ["PATH"]
+
+
+def _environment() -> dict[str, str]:
+    return dict(os.environ)
 
 
 def test_a_refusal_is_a_refusal_here_too() -> None:

@@ -55,6 +55,14 @@ def test_a_reader_that_was_open_before_reads_on_until_its_files_are_removed(lake
     assert cursors(lake) == [1, 2, 3, 4, 5]
 
 
+def test_half_an_hour_to_keep_is_not_none(lake, pages, client):
+    fill(lake, pages, client, 4)
+    compact(lake, "observations")
+
+    assert remove_old(lake, "observations", keep_hours=0.5) == 0
+    assert remove_old(lake, "observations", keep_hours=0) == 4
+
+
 def test_a_reader_that_was_open_when_a_column_changed_sees_the_old_rows_or_an_error(lake, pages, client):
     """P12: what holds the lake open, as a notebook does, asks it anew and is told; never a mix."""
     fill(lake, pages, client, 4)

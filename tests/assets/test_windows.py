@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from assets import evidence, fingerprints, specs, upkeep, windows
+from assets.ahead import Ahead
 from assets.lake import Lake
 from assets.publish import BudgetCrossed
 from assets.runs import Prepared, from_lake
@@ -25,6 +26,7 @@ from learners.path_statistics import LEARNER
 from tessera.canonical import digest
 from tessera.client import Client
 from tests.assets.learned import Workspace, checks, failure, fill, made
+from tests.assets.odd_learner import Odd, odd_spec
 
 ROWS = 4_500
 SCORECARD = "path_statistics:wilson-grouping:v1"
@@ -201,6 +203,27 @@ def test_entries_made_ahead_give_the_index_of_entries_made_in_the_run(rows: pl.D
 
     assert ahead.nouns == MEMORY.learn(run, Evidence(read)).nouns
     assert ahead.nouns[-1].body["entries"] == read.height - read["private"].sum()
+
+
+class Stranger(Odd):
+    """A learner of another package that could be read ahead for."""
+
+    def reading(self, run: Run) -> Reading:
+        """From the beginning."""
+        return Reading()
+
+    def of_rows(self, rows: pl.DataFrame) -> list[Any]:
+        """Is not for this process."""
+        raise AssertionError("another package's code was called outside its own process")
+
+
+def test_the_rows_of_another_packages_learner_are_not_made_ahead_in_our_processes(filled: Lake) -> None:
+    run = Run(Citation("learn.specs", "odd:counting:v1", 1, "0" * 64), Scope("q"), {})
+    prepared = Prepared(Stranger(), odd_spec("counting", observations=100), run)
+
+    seen = Ahead(filled)(prepared)
+
+    assert (seen.rows, seen.made) == (100, None)
 
 
 def files_of(lake: Lake) -> list[Path]:

@@ -32,8 +32,8 @@ def environment(tmp_path, monkeypatch):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    for name in ("TESSERA_KEY", "TESSERA_LAKE", "DAGSTER_HOME", "TESSERA_DATABASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("TESSERA_") or name == "DAGSTER_HOME"]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("TESSERA_HOME", str(tmp_path / "workspace"))
     monkeypatch.setenv("COLUMNS", "200")
     return monkeypatch

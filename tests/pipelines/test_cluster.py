@@ -294,6 +294,19 @@ def test_a_scheduler_that_does_not_answer_is_said_at_once_and_the_setting_named(
     assert line.endswith("start it with `dask scheduler`, or unset TESSERA_DASK to work in this process")
 
 
+def test_encryption_without_certificates_is_said_at_once(
+    workspace: Any, worked: Any, environment: Any
+) -> None:
+    worked("packing", 1)
+    environment.setenv("TESSERA_DASK", "tls://127.0.0.1:9")
+
+    ended = workspace("run")
+
+    assert ended.status == 1
+    [line] = [line for line in ended.err.splitlines() if line.startswith("failed")]
+    assert line.startswith("failed TESSERA_DASK=tls://127.0.0.1:9 asks for encryption, but Dask has no cert")
+
+
 def test_a_setting_that_is_no_address_is_refused(workspace: Any, environment: Any) -> None:
     environment.setenv("TESSERA_DASK", "scheduler")
 

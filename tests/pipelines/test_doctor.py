@@ -9,10 +9,13 @@ import pytest
 
 from assets import pack, specs
 from assets.lake import Lake
+from pipelines.doctor import COUNTED_AT_ONCE, examine
 from pipelines.workspace import run_all
 from tessera.client import Client
+from tessera.errors import ConnectionFault
 from tessera.server.serve import Running
 from tessera.settings import Settings
+from tessera.transport import Backoff
 from tests.pipelines.conftest import work
 
 SPEC = "path_statistics:wilson-grouping:v1"
@@ -134,6 +137,30 @@ def test_a_lake_behind_a_noun_is_to_be_pulled(
     assert workspace("pull", "--queue", "sorting").status == 0
     remedies = {finding["remedy"] for finding in findings(workspace)}
     assert remedies == {"workspace pull --queue packing"}
+
+
+class Leaving(Client):
+    """A client whose store is gone when it is asked to count up to `leaves_at`."""
+
+    leaves_at = 0
+
+    def pending(self, *arguments: Any, **named: Any) -> Any:
+        """Is then asked of nobody."""
+        if named["cap"] != self.leaves_at:
+            return super().pending(*arguments, **named)
+        with Client("http://127.0.0.1:9", "key", backoff=Backoff(tries=1)) as gone:
+            return gone.pending(*arguments, **named)
+
+
+@pytest.mark.parametrize("leaves_at", [COUNTED_AT_ONCE, 1], ids=["at a queue's rows", "at a noun's cursor"])
+def test_a_store_that_goes_away_is_no_damage_to_rebuild(learned: Lake, store: Any, leaves_at: int) -> None:
+    home = str(Path(learned.location).parent)
+    settings = Settings.from_environment({"TESSERA_HOME": home, "TESSERA_URL": store.url})
+
+    with Leaving(store.url, store.admin_key) as client:
+        client.leaves_at = leaves_at
+        with pytest.raises(ConnectionFault):
+            examine(settings, client)
 
 
 def test_compaction_says_what_it_did_and_leaves_all_well(workspace: Any, learned: Lake, worked: Any) -> None:

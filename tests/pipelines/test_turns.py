@@ -10,7 +10,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.lake import Lake
 from pipelines.instance import instance
+from pipelines.resources import lake_of
 from pipelines.turns import KEEPER, TurnError, Turns, end_left_behind, left_behind
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +112,25 @@ def test_a_run_of_another_machine_is_not_ended_for_want_of_its_breath_here(
         monkeypatch.setattr("pipelines.turns.FOREIGN_SECONDS", -1.0)
         assert set(left_behind(history, turns)) == set(runs.values())
     assert Turns(tmp_path / "turns").name == turns.name
+
+
+def test_a_run_of_no_queue_is_known_to_live_as_well(turns: Turns, tmp_path: Path) -> None:
+    """Else one that takes long, such as the lag of many queues, would be taken for dead."""
+    seen = []
+
+    @dg.op(required_resource_keys={"lake"})
+    def look(context) -> None:  # type: ignore[no-untyped-def]
+        seen.append(turns.alive(context.run_id))
+
+    @dg.job(resource_defs={"lake": lake_of(Lake(str(tmp_path / "lake")), turns, print)})
+    def looking() -> None:
+        look()
+
+    with instance(tmp_path / "dagster") as history:
+        ended = looking.execute_in_process(instance=history)
+
+    assert seen == [True]
+    assert turns.alive(ended.run_id) is None
 
 
 @dg.job

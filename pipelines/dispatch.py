@@ -38,7 +38,7 @@ def run(
         with side.dagster:
             try:
                 result = dg.execute_job(job, instance, tags={PARTITION: name}, run_config=history.QUIET)
-            except dg.DagsterError as error:
+            except Exception as error:  # of Dagster, or of the database that it writes its history into
                 return Outcome(name, job_name, error=history.sentence(error))
             return history.outcome(result, name, job_name)
 
