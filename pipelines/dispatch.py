@@ -14,7 +14,7 @@ from pipelines import cluster, executor, history
 from pipelines.history import Outcome
 from pipelines.resources import PARTITION
 
-_WORKSPACE = ReconstructableRepository.for_module("pipelines.definitions", "defs")
+WORKSPACE = ReconstructableRepository.for_module("pipelines.definitions", "defs")
 
 
 def run(
@@ -31,7 +31,7 @@ def run(
     with cluster.connected(address) as client:
         at_once = cluster.require_workers(client, address)
     history.add_queues(instance, names)
-    job, side = _WORKSPACE.get_reconstructable_job(job_name), executor.Side()
+    job, side = WORKSPACE.get_reconstructable_job(job_name), executor.Side()
 
     def one(name: str) -> Outcome:
         executor.side.set(side)

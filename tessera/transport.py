@@ -39,7 +39,7 @@ Outcome = Answer | httpx.RequestError
 _log = logging.getLogger("tessera.client")
 _TRY_LATER = frozenset({429, 502, 503, 504})
 _LONG = 6  # a bulk call may wait this many times the timeout; an answer may take this many waits
-_KEEP_IDLE = 3.0  # seconds; less than the 5 after which the server closes an idle connection
+_KEEP_IDLE = 3.0  # seconds; less than a server or proxy gives an idle connection (the store itself: 75)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 

@@ -35,6 +35,7 @@ from tessera.server.requests import Call, Request
 from tessera.server.routes import MethodNotAllowed, Routes
 from tessera.server.sending import Receive, Scope, Send, send_answer
 from tessera.store import keys, permission
+from tessera.store.compact import compact
 from tessera.store.database import Busy, Session, Stale, settled
 from tessera.store.opening import Store
 
@@ -70,7 +71,7 @@ class App:
         self.metrics = Metrics(store.database)
         self._closing = self._closed = False
         self._routes = Routes(CALLS)
-        self._document = answers.encode(openapi.document(CALLS))
+        self._document = compact(openapi.document(CALLS))
         self._mcp = McpDoor(self._for_tool, store.store_id)
         self._group = Group(store.database)
         self._readers = Crew("reader", 4)

@@ -1,6 +1,7 @@
 """Time as the store tells it: the server's clock alone, integer milliseconds UTC inside, RFC 3339 outside.
 
-Promises that the store's time never goes back, whatever is done to the machine's clock: what lapsed stays so.
+Promises that the time of a running store never goes back, whatever is done to the machine's clock: what
+lapsed stays so. From where the next start goes on is left to ``opening``.
 """
 
 import threading

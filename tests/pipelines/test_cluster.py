@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
 from assets import pack, specs
 from assets.lake import Lake
-from pipelines import cluster
+from pipelines import cluster, spread
 from pipelines.errands import AT_WORK
 from pipelines.instance import instance
+from pipelines.resources import PARTITION
 from pipelines.workspace import run_all
 from tessera.client import Client
 from tessera.server.serve import Running
@@ -66,10 +68,27 @@ class Place:
 
     def run(self, names: Sequence[str], address: str = "", **changed: str) -> list[dict[str, Any]]:
         """`workspace run`, in this process or on the cluster at an address."""
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in {**self.environment, "TESSERA_DASK": address, **changed}.items():
-                patch.setenv(name, value)
+        with self.as_environment(TESSERA_DASK=address, **changed):
             return run_all(Settings.from_environment(), self.client, list(names))
+
+    def select(self, queue: str, address: str, *assets: str) -> set[str]:
+        """A run of some assets alone on the cluster, as the sensor starts it; what it made."""
+        job = spread.WORKSPACE.get_reconstructable_job("workspace")
+        keys = [dg.AssetKey(name) for name in assets]
+        with (
+            self.as_environment(TESSERA_DASK=address),
+            instance(Path(self.environment["DAGSTER_HOME"])) as history,
+            dg.execute_job(job, history, tags={PARTITION: queue}, asset_selection=keys) as ended,
+        ):
+            events = [event for event in ended.all_events if event.is_step_materialization]
+            return {event.asset_key.to_user_string() for event in events if event.asset_key is not None}
+
+    @contextmanager
+    def as_environment(self, **changed: str) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in {**self.environment, **changed}.items():
+                patch.setenv(name, value)
+            yield
 
     def published(self, names: Sequence[str]) -> Nouns:
         """Every version of every noun that learners wrote of these queues."""
@@ -189,24 +208,26 @@ def test_two_workers_publish_what_one_process_does_and_one_killed_in_mid_work_ch
     filled: Path, at: int, plain: Nouns, tmp_path: Path
 ) -> None:
     shutil.copytree(filled, tmp_path / "home")
-    with opened(tmp_path / "home", at) as place, Cluster(tmp_path) as spread:
-        with cluster.connected(spread.address) as client, pytest.raises(cluster.ClusterError) as alone:
-            cluster.require_workers(client, spread.address, seconds=0.1)
-        workers = [spread.add(place.environment) for _ in range(2)]
-        with cluster.connected(spread.address) as client:
+    with opened(tmp_path / "home", at) as place, Cluster(tmp_path) as dask:
+        with cluster.connected(dask.address) as client, pytest.raises(cluster.ClusterError) as alone:
+            cluster.require_workers(client, dask.address, seconds=0.1)
+        workers = [dask.add(place.environment) for _ in range(2)]
+        with cluster.connected(dask.address) as client:
             wholes = [client.submit(in_parts, 5, pure=False) for _ in workers]
             parts = [cluster.answer(client, whole) for whole in wholes]
-        first = place.run(CALM, spread.address)
+        first = place.run(CALM, dask.address)
         told, undisturbed = at_work(place), place.published(CALM)
         doomed = workers[0]
         doomed.stall.touch()
         killer = threading.Thread(target=kill, args=(doomed, place))
         killer.start()
-        second = place.run(QUEUES[len(CALM) :], spread.address)
+        second = place.run(QUEUES[len(CALM) :], dask.address)
         killer.join()
 
-        refused = place.run(QUEUES[:1], spread.address, TESSERA_LAKE=str(tmp_path / "other lake"))
+        selected = place.select(QUEUES[0], dask.address, "observations", "path_scorecard")
+        refused = place.run(QUEUES[:1], dask.address, TESSERA_LAKE=str(tmp_path / "other lake"))
 
+        assert selected == {"observations", "path_scorecard"}
         assert parts == [[5, 4, 3, 2, 1]] * 2  # also with every worker's only place taken by whole works
         assert "has no worker: start some with `dask worker tcp://127.0.0.1:" in str(alone.value)
         assert "give all of them the same TESSERA_LAKE" in refused[0]["error"]
@@ -216,9 +237,7 @@ def test_two_workers_publish_what_one_process_does_and_one_killed_in_mid_work_ch
             "worker-2",
         ]
         assert {len(tellings) for tellings in told.values()} == {1}
-        assert sorted(len(tellings) for tellings in at_work(place).values()) == [0] + [1] * (
-            len(QUEUES) - 1
-        ) + [2]
+        assert sorted(len(tellings) for tellings in at_work(place).values()) == [0, *[1] * len(QUEUES), 2]
         published = place.published(QUEUES)
         assert digests(undisturbed) == {
             name: sha256 for name, sha256 in digests(plain).items() if name[0].split(":")[3] in CALM
@@ -230,7 +249,7 @@ def test_two_workers_publish_what_one_process_does_and_one_killed_in_mid_work_ch
         verbs = [item["server"] for item in place.client.iter_observations("learn.runs")]
         assert {verb["result"] for verb in verbs} == {"accepted"}
         assert sorted(verb["lapsed"] for verb in verbs) == [0] * (len(verbs) - 1) + [1]
-        assert sorted(statuses(place)) == ["FAILURE"] + ["SUCCESS"] * len(QUEUES)  # the refused one
+        assert sorted(statuses(place)) == ["FAILURE", *["SUCCESS"] * (len(QUEUES) + 1)]  # the refused one
 
 
 def kill(doomed: Worker, place: Place) -> None:

@@ -86,6 +86,16 @@ def test_a_url_may_name_the_file(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["admin.key"]
 
 
+def test_a_home_may_have_any_name(tmp_path: Path) -> None:
+    home = tmp_path / "what? 100%41 #1"
+
+    for _ in range(2):
+        open_store(home).close()
+
+    assert (home / "tessera.db").stat().st_size > 0
+    assert list(tmp_path.iterdir()) == [home]
+
+
 def test_opening_again_keeps_identity_and_key(tmp_path: Path) -> None:
     first = open_store(tmp_path)
     first.database.close()
