@@ -97,14 +97,17 @@ def test_every_commit_is_put_only_if_nobody_was_first(s3, lake, pages, client, m
     assert {one["condition"] for one in puts} == {"*"}
 
 
-def test_a_storage_that_ignores_the_condition_is_refused_before_a_lake_is_made(s3, lake, pages, client):
-    pages.items = runs(1)
+@pytest.mark.parametrize("first", [{}, {"server__fence": 0}], ids=["a run", "no observation"])
+def test_a_storage_that_ignores_the_condition_is_refused_before_a_lake_is_made(
+    s3, lake, pages, client, first
+):
+    pages.items = runs(1, **first)
     s3.order(method="PUT", careless=True)
     with pytest.raises(LakeError, match=r"lose runs\. Nothing was made"):
         pull(client, lake, "packing")
     assert s3.objects(lake.location.removeprefix(f"s3://{BUCKET}/")) == []
     s3.calm()
-    assert pull(client, lake, "packing").rows == 1
+    assert pull(client, lake, "packing").read == 1
     assert not [key for key in s3.objects() if key.endswith("probe")]
 
 
