@@ -361,3 +361,21 @@ def test_a_large_queue_is_fingerprinted_by_processes_in_parts_as_at_once(locatio
     found = lake.collect(lake.scan("fingerprints").sort("cursor"))
     assert (done.rows_added, done.cursor) == (100, 100)
     assert found.equals(fingerprints.fingerprinted(lake.observations("packing", columns=fingerprints.READ)))
+
+
+def test_a_person_who_stops_parts_while_the_storage_is_away_is_told_of_the_files_that_are_left(s3, hurried):
+    def stopped(function, items):
+        yield function(next(iter(items)))
+        s3.order(key="parts-", status=503, code="SlowDown", times=1000)
+        raise KeyboardInterrupt
+
+    hurried.spread = Spread(40, stopped)
+    view = View("store", "key", ("read",), None, None)
+    Writer(hurried, "packing", view).append(frame(runs(*range(1, 101))), 100)
+
+    with pytest.raises(KeyboardInterrupt) as ended:
+        fingerprints.refresh(hurried, "packing")
+
+    s3.calm()
+    (note,) = ended.value.__notes__
+    assert "`workspace compact` removes them when they are a day old" in note
