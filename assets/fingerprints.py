@@ -19,7 +19,7 @@ from assets.observations import markdown
 from assets.partitions import queues
 from assets.snapshots import Snapshot
 from assets.upkeep import tidy
-from assets.views import LakeConflictError
+from assets.views import LakeConflictError, LakeError
 from assets.windows import Cut
 from learners.contract import Scope
 from schemas.fingerprints import SCHEMA, Fingerprints
@@ -85,8 +85,13 @@ def _in_parts(lake: Lake, table: Snapshot, cut: Cut, transactions: dict[str, int
     tasks = [Task(cut, part, f"{stem}-{number}") for number, part in enumerate(cut.slices)]
     try:
         files = list(lake.spread.map(compute, tasks))
-    except BaseException:  # whatever ended it, a person included: no commit will name what was written
-        data_files.remove(lake, TABLE, queue, [task.name for task in tasks])
+    except BaseException as ended:  # a person, too: no commit will name what was written
+        try:
+            data_files.remove(lake, TABLE, queue, [task.name for task in tasks])
+        except LakeError as left:
+            ended.add_note(
+                f"files are left; `workspace compact` removes them when they are a day old ({left})"
+            )
         raise
     data_files.commit(lake, table, queue, files, transactions)
     return sum(file.rows for file in files)

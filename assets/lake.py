@@ -269,7 +269,7 @@ class Lake:
         if table in _STATISTICS:
             configuration["delta.dataSkippingStatsColumns"] = _STATISTICS[table]
         if self._options is not None:
-            if table == "observations":
+            if table == "observations" or self.store_id() is None:
                 conditional_put.check(self.location, self._options)
             configuration["delta.checkpointInterval"] = _REMOTE_CHECKPOINT
         with self.trouble(f"make {table}"):

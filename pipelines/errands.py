@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.reconstruct import ReconstructableJob
 from dagster._core.execution.api import create_execution_plan, execute_plan
 from dagster._core.execution.plan.state import KnownExecutionState
 from dagster._core.execution.retries import RetryMode
@@ -48,24 +47,29 @@ def do(errand: Errand) -> list[str]:
     settings = Settings.from_environment()
     _refuse_another_lake(errand, settings)
     with instance(settings.dagster_home) as history, _alone_in_this_process():
-        run = history.get_run_by_id(errand.run_id)
-        if run is None or run.job_code_origin is None:
-            raise ClusterError(
-                f"{_here()} has another history, where run {errand.run_id} is not: give all workers the "
-                f"DAGSTER_HOME, or its database, of whoever starts runs; here it is {settings.dagster_home}"
-            )
-        with _turn(run.tags.get(PARTITION), errand):
-            if run.is_finished:
-                return []  # whoever started it is gone, or has stopped it
+        queue = _known(history, errand, settings).tags.get(PARTITION)
+        with _turn(queue, errand):
+            run = _known(history, errand, settings)  # as it is by now
+            if run.is_finished:  # whoever started it is gone, or a person has stopped it
+                raise ClusterError(f"run {run.run_id} is {run.status.value} by now, so nothing was done")
             history.report_engine_event(f"{AT_WORK} {_here()}, pid {os.getpid()}", run)
-            job = recon_job_from_origin(run.job_code_origin)
-            return [serialize_value(event) for event in _events(history, job, run, errand)]
+            return [serialize_value(event) for event in _events(history, run, errand)]
 
 
-def _events(
-    history: dg.DagsterInstance, whole: ReconstructableJob, run: dg.DagsterRun, errand: Errand
-) -> list[dg.DagsterEvent]:
-    job = whole.get_subset(
+def _known(history: dg.DagsterInstance, errand: Errand, settings: Settings) -> dg.DagsterRun:
+    run = history.get_run_by_id(errand.run_id)
+    if run is None:
+        raise ClusterError(
+            f"{_here()} has another history, where run {errand.run_id} is not: give all workers the "
+            f"DAGSTER_HOME, or its database, of whoever starts runs; here it is {settings.dagster_home}"
+        )
+    return run
+
+
+def _events(history: dg.DagsterInstance, run: dg.DagsterRun, errand: Errand) -> list[dg.DagsterEvent]:
+    if run.job_code_origin is None:
+        raise ClusterError(f"run {run.run_id} does not say where its code is: start it by the workspace")
+    job = recon_job_from_origin(run.job_code_origin).get_subset(
         op_selection=run.resolved_op_selection,
         asset_selection=run.asset_selection,
         asset_check_selection=run.asset_check_selection,

@@ -97,14 +97,17 @@ def test_every_commit_is_put_only_if_nobody_was_first(s3, lake, pages, client, m
     assert {one["condition"] for one in puts} == {"*"}
 
 
-def test_a_storage_that_ignores_the_condition_is_refused_before_a_lake_is_made(s3, lake, pages, client):
-    pages.items = runs(1)
+@pytest.mark.parametrize("first", [{}, {"server__fence": 0}], ids=["a run", "no observation"])
+def test_a_storage_that_ignores_the_condition_is_refused_before_a_lake_is_made(
+    s3, lake, pages, client, first
+):
+    pages.items = runs(1, **first)
     s3.order(method="PUT", careless=True)
     with pytest.raises(LakeError, match=r"lose runs\. Nothing was made"):
         pull(client, lake, "packing")
     assert s3.objects(lake.location.removeprefix(f"s3://{BUCKET}/")) == []
     s3.calm()
-    assert pull(client, lake, "packing").rows == 1
+    assert pull(client, lake, "packing").read == 1
     assert not [key for key in s3.objects() if key.endswith("probe")]
 
 
@@ -358,3 +361,21 @@ def test_a_large_queue_is_fingerprinted_by_processes_in_parts_as_at_once(locatio
     found = lake.collect(lake.scan("fingerprints").sort("cursor"))
     assert (done.rows_added, done.cursor) == (100, 100)
     assert found.equals(fingerprints.fingerprinted(lake.observations("packing", columns=fingerprints.READ)))
+
+
+def test_a_person_who_stops_parts_while_the_storage_is_away_is_told_of_the_files_that_are_left(s3, hurried):
+    def stopped(function, items):
+        yield function(next(iter(items)))
+        s3.order(key="parts-", status=503, code="SlowDown", times=1000)
+        raise KeyboardInterrupt
+
+    hurried.spread = Spread(40, stopped)
+    view = View("store", "key", ("read",), None, None)
+    Writer(hurried, "packing", view).append(frame(runs(*range(1, 101))), 100)
+
+    with pytest.raises(KeyboardInterrupt) as ended:
+        fingerprints.refresh(hurried, "packing")
+
+    s3.calm()
+    (note,) = ended.value.__notes__
+    assert "`workspace compact` removes them when they are a day old" in note

@@ -17,7 +17,7 @@ import pytest
 
 from assets import pack, specs
 from assets.lake import Lake
-from pipelines import cluster, spread
+from pipelines import cluster, dispatch
 from pipelines.errands import AT_WORK
 from pipelines.instance import instance
 from pipelines.resources import PARTITION
@@ -73,7 +73,7 @@ class Place:
 
     def select(self, queue: str, address: str, *assets: str) -> set[str]:
         """A run of some assets alone on the cluster, as the sensor starts it; what it made."""
-        job = spread.WORKSPACE.get_reconstructable_job("workspace")
+        job = dispatch.WORKSPACE.get_reconstructable_job("workspace")
         keys = [dg.AssetKey(name) for name in assets]
         with (
             self.as_environment(TESSERA_DASK=address),
