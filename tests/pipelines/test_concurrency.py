@@ -45,7 +45,7 @@ def pulls(store: Any, commands: Sequence[Sequence[str]]) -> list[tuple[int, str]
 def test_sixteen_queues_at_once_leave_no_failed_run_and_one_that_all_want_is_done_in_turns(
     store: Any, worked: Any, environment: Any, tmp_path: Path
 ) -> None:
-    """D12, D13: as many at a time as the shipped configuration lets run on any machine; each waits its turn."""
+    """D12, D13: as many at a time as the shipped configuration lets run; each waits for the one before."""
     names = [f"queue-{number:02}" for number in range(16)]
     for name in names:
         worked(name, 1)
