@@ -50,7 +50,7 @@ run: $(READY) ## The whole job on real work: draw, learn, judge, follow; what wa
 	@$(PY) -m examples.main_job
 
 test: $(READY) ## All tests
-	@$(PY) -m pytest -n $(JOBS)
+	@$(PY) -m pytest -n $(JOBS) --dist loadgroup
 
 faults: $(READY) ## Kills and contention at length, on SQLite and PostgreSQL (SECONDS=600 for each of four)
 	@$(PY) -m tests.faults --seconds $(SECONDS)

@@ -1,7 +1,7 @@
 """A proposer that runs any command, so that a model, a script or another program can propose lessons.
 
 Promises that the command is started from a list without a shell, gets JSON on stdin, may take so long and say
-so much and no more, holds no key of the store, and leaves no process behind. What it says passes the strict
+so much and no more, holds no key of ours, and leaves no process behind. What it says passes the strict
 door here and the driver's validation afterwards. Leaves out trusting it.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
+from assets import apart
 from tessera import json_door
 from tessera.canonical import dumps
 from tessera.errors import Problem, TesseraError
@@ -22,7 +23,6 @@ SECONDS = 60.0
 OUTPUT_BYTES = 1 << 20
 MOST_PROPOSALS = 100
 _ERROR_BYTES = 2048
-_SECRETS = ("TESSERA_KEY", "TESSERA_DATABASE_URL")
 
 
 class CommandError(TesseraError):
@@ -60,11 +60,15 @@ class CommandProposer:
 
     def _run(self, asked: bytes) -> bytes:
         name = self._command[0]
-        kept = {variable: value for variable, value in os.environ.items() if variable not in _SECRETS}
         pipe = subprocess.PIPE
         try:
             process = subprocess.Popen(
-                self._command, stdin=pipe, stdout=pipe, stderr=pipe, env=kept, start_new_session=True
+                self._command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env=apart.without_secrets(),
+                start_new_session=True,
             )
         except OSError as error:
             raise CommandError(f"{name} could not be started: {error}") from None

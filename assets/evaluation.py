@@ -63,9 +63,12 @@ def _one(body: Mapping[str, Any]) -> str:
         for name, _, one in _spans(body)
     ]
     made = table(("estimate", "value", "interval"), rows, _title(body))
+    if not body["rows"]:
+        made = f"**{_title(body)}**\n\nNo draws after the candidate's own runs yet to judge it on."
+    compliance = figure(body["compliance"]) or "unknown"
     said = [
         f"candidate {_cited(body['candidate'])}, baseline {_cited(body['baseline'])}",
-        f"{body['rows']} rows, {body['unsupported']} unsupported, compliance {figure(body['compliance'])}",
+        f"{body['rows']} rows, {body['unsupported']} unsupported, compliance {compliance}",
     ]
     return "\n\n".join([made, *said])
 

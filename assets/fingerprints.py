@@ -5,39 +5,28 @@ the queue's rows in the lake are not those that the table was made of (a rebuild
 anew. Leaves out the values themselves: those are `learners.fingerprints`.
 """
 
+import uuid
 from dataclasses import asdict, dataclass
 
 import dagster as dg
 import numpy as np
 import polars as pl
 
-from assets import plots
+from assets import data_files, plots, windows
+from assets.fingerprint_parts import READ, TABLE, Task, compute, fingerprinted
 from assets.lake import Lake, count_rows, view_of
 from assets.observations import markdown
 from assets.partitions import queues
+from assets.snapshots import Snapshot
 from assets.upkeep import tidy
-from assets.views import LakeConflictError
-from learners.fingerprints import exact_fingerprints, observation_signatures
+from assets.views import LakeConflictError, LakeError
+from assets.windows import Cut
+from learners.contract import Scope
 from schemas.fingerprints import SCHEMA, Fingerprints
 from tessera.fingerprints import SCHEME
 
-TABLE = "fingerprints"
 BATCH_ROWS = 50_000
 _COMPARED = 300
-READ = (
-    "queue",
-    "cursor",
-    "run_id",
-    "kind",
-    "private",
-    "wording",
-    "problem",
-    "types_input",
-    "types_output",
-    "input_type",
-    "input_digest",
-    "use_policy",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +51,17 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
     upto, view = observed.transaction_version(queue) or 0, observed.transaction_version(view_of(queue)) or 0
     table = lake.ensure(TABLE, SCHEMA, store_id)
     cursor, held = table.transaction_version(queue) or 0, count_rows(table, queue)
-    later = lake.observations(queue, after=cursor, upto=upto, columns=["cursor"]).height
+    later = _later(lake, observed, queue, cursor)
     same_view = table.transaction_version(view_of(queue)) in (None, view)
     anew = cursor > upto or not same_view or count_rows(observed, queue) - later != held
     marks = {view_of(queue): view}
     if anew:
         lake.replace(table, queue, pl.DataFrame(schema=SCHEMA), {queue: 0, **marks})
-        cursor = held = 0
+        cursor, held, later = 0, 0, count_rows(observed, queue)
+    cut = windows.cut(lake, observed, Scope(queue), after=cursor) if later > lake.spread.rows else None
     added = 0
+    if cut is not None:
+        added, cursor = _in_parts(lake, table, cut, {queue: upto, **marks}), upto
     while cursor < upto:
         rows = lake.observations(queue, after=cursor, upto=upto, first=BATCH_ROWS, columns=READ)
         reached = upto if rows.height < BATCH_ROWS else int(rows["cursor"][-1])
@@ -80,15 +72,29 @@ def refresh(lake: Lake, queue: str) -> Refreshed:
     return Refreshed(added, held + added, cursor, anew, int(table.version()))
 
 
-def fingerprinted(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `observations` (at least the columns of ``READ``) as rows of the table."""
-    found = observation_signatures(rows)
-    return rows.with_columns(
-        pl.lit(SCHEME).alias("scheme"),
-        exact_fingerprints(rows),
-        found.encoded(),
-        pl.Series("features", found.features, dtype=pl.Int64),
-    ).select(list(SCHEMA))
+def _later(lake: Lake, observed: Snapshot, queue: str, cursor: int) -> int:
+    """How many rows a queue has behind a cursor, counted a part of them at a time."""
+    behind = observed.lazy().filter(pl.col("queue") == queue, pl.col("cursor") > cursor)
+    with lake.trouble("count observations"):
+        return int(behind.select(pl.len()).collect(engine="streaming").item())
+
+
+def _in_parts(lake: Lake, table: Snapshot, cut: Cut, transactions: dict[str, int]) -> int:
+    """Fingerprint the rows of a cut, each part into a file of its own, and commit them all at once."""
+    queue, stem = cut.scope.queue, f"parts-{uuid.uuid4().hex}"
+    tasks = [Task(cut, part, f"{stem}-{number}") for number, part in enumerate(cut.slices)]
+    try:
+        files = list(lake.spread.map(compute, tasks))
+    except BaseException as ended:  # a person, too: no commit will name what was written
+        try:
+            data_files.remove(lake, TABLE, queue, [task.name for task in tasks])
+        except LakeError as left:
+            ended.add_note(
+                f"files are left; `workspace compact` removes them when they are a day old ({left})"
+            )
+        raise
+    data_files.commit(lake, table, queue, files, transactions)
+    return sum(file.rows for file in files)
 
 
 @dg.asset(
@@ -133,7 +139,7 @@ def likenesses(signatures: pl.Series) -> list[int]:
 def _likeness(lake: Lake, queue: str) -> str:
     """How alike the newest runs are, pair by pair."""
     newest = lake.scan(TABLE).filter(pl.col("queue") == queue).top_k(_COMPARED, by="cursor")
-    signatures = newest.select("minhash").drop_nulls().collect()["minhash"]
+    signatures = lake.collect(newest.select("minhash").drop_nulls())["minhash"]
     if len(signatures) < 2:
         return "fewer than two runs have a signature"
     bars = [(f"{tenth / 10:.1f}–{tenth / 10 + 0.1:.1f}", n) for tenth, n in enumerate(likenesses(signatures))]
@@ -146,8 +152,6 @@ def _newest(lake: Lake, queue: str) -> str:
     if table is None:
         return "no rows"
     rows = (
-        pl.scan_delta(table)
-        .filter(pl.col("queue") == queue)
-        .select("cursor", "run_id", "kind", "features", "exact")
+        table.lazy().filter(pl.col("queue") == queue).select("cursor", "run_id", "kind", "features", "exact")
     )
-    return markdown(rows.top_k(10, by="cursor").collect())
+    return markdown(lake.collect(rows.top_k(10, by="cursor")))

@@ -10,12 +10,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import unquote
 
 import polars as pl
+import pyarrow.fs
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
 
+from assets import conditional_put, object_storage, snapshots
+from assets.snapshots import Snapshot
+from assets.spread import Spread
 from assets.views import (
     AnotherSchemaError,
     AnotherStoreError,
@@ -44,33 +48,29 @@ _STORE, _VERSION = "tessera.store_id", "tessera.lake_schema"
 _STATISTICS = {"observations": "cursor,kind", "quarantine": "cursor", "views": "fingerprint"}
 _QUEUE = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TRIES = 5
-
-
-class Snapshot(DeltaTable):
-    """A Delta table whose local files are found under any path.
-
-    deltalake gives the table's own folder percent-encoded, as in a URL, and polars looks for the files there
-    as written: with a space or an umlaut in the path it finds none.
-    """
-
-    def file_uris(self, *arguments: Any, **named: Any) -> list[str]:
-        """The files, those of a local table as paths of the file system."""
-        found = super().file_uris(*arguments, **named)
-        scheme, separator, root = self.table_uri.partition("file://")
-        if scheme or not separator:
-            return found
-        return [unquote(root) + file.removeprefix(root) for file in found]
+_REMOTE_CHECKPOINT = "10"  # commits; to open a table is two requests for each commit since the last one
 
 
 class Lake:
-    """Delta tables under `location`, a folder or a URL such as `s3://bucket/prefix`.
+    """Delta tables under `location`, a folder or `s3://bucket/prefix`.
 
-    `storage_options` go to the storage as they are; without them it reads its environment.
+    What object storage is told comes from the environment; `storage_options` go before that. `spread` is how
+    work on a large queue is divided; it stays behind when the lake goes to another process.
     """
 
-    def __init__(self, location: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        location: str,
+        storage_options: Mapping[str, str] | None = None,
+        spread: Spread = Spread(),  # noqa: B008 - it cannot be changed
+    ) -> None:
         self.location = location.rstrip("/")
-        self._options = dict(storage_options) if storage_options else None
+        self.spread = spread
+        told = object_storage.options(location)
+        self._options = None if told is None else {**told, **(storage_options or {})}
+
+    def __reduce__(self) -> tuple[type["Lake"], tuple[str, Mapping[str, str] | None]]:
+        return Lake, (self.location, self._options)
 
     @property
     def parquet(self) -> WriterProperties:
@@ -85,13 +85,20 @@ class Lake:
         """Where a table lies."""
         return f"{self.location}/{table}"
 
+    def filesystem(self, table: str) -> pyarrow.fs.FileSystem:
+        """The files of a table by their paths in it, wherever it lies."""
+        return pyarrow.fs.PyFileSystem(DeltaStorageHandler(self.uri(table), self._options))
+
     # --- what is there ------------------------------------------------------------------------------------
 
-    def open(self, table: str) -> DeltaTable | None:
-        """The newest snapshot of a table, None where there is none; refused if another version wrote it."""
+    def open(self, table: str, version: int | None = None) -> Snapshot | None:
+        """The newest snapshot of a table, or that of a version; None where there is none.
+
+        Refused if another version of the software wrote it.
+        """
         with self.trouble(f"read {table}"):
             try:
-                found = Snapshot(self.uri(table), storage_options=self._options)
+                found = Snapshot(self.uri(table), self._options, version)
             except TableNotFoundError:
                 return None
         written = found.metadata().configuration.get(_VERSION)
@@ -132,23 +139,19 @@ class Lake:
 
     def check_store(self, store_id: str) -> None:
         """Refuse any store but the one that the lake was filled from."""
-        known = self.store_id()
-        if known is not None and known != store_id:
-            raise AnotherStoreError(
-                f"the lake at {self.location} holds runs of store {known}, but {store_id} answers now. "
-                "Nothing was touched. Set TESSERA_LAKE to another place for this store, or TESSERA_URL to "
-                "the store that the lake belongs to."
-            )
+        table = self.open("observations")
+        if table is not None:
+            self._compare_store(table, store_id)
 
     def check_view(self, queue: str, view: View) -> None:
         """Refuse another store, and for a queue that has been pulled another key or other grants."""
-        self.check_store(view.store_id)
         table = self.open("observations")
         if table is not None:
             self.compare_view(table, queue, view)
 
-    def compare_view(self, table: DeltaTable, queue: str, view: View) -> None:
-        """Refuse another view than the one recorded for the queue in this snapshot of `observations`."""
+    def compare_view(self, table: Snapshot, queue: str, view: View) -> None:
+        """Refuse another store or view than those that this snapshot of `observations` has of the queue."""
+        self._compare_store(table, view.store_id)
         recorded = table.transaction_version(view_of(queue))
         if recorded is None or recorded == view.fingerprint:
             return
@@ -159,10 +162,19 @@ class Lake:
             "the key of before."
         )
 
+    def _compare_store(self, table: Snapshot, store_id: str) -> None:
+        known = table.metadata().configuration[_STORE]
+        if known != store_id:
+            raise AnotherStoreError(
+                f"the lake at {self.location} holds runs of store {known}, but {store_id} answers now. "
+                "Nothing was touched. Set TESSERA_LAKE to another place for this store, or TESSERA_URL to "
+                "the store that the lake belongs to."
+            )
+
     def remember_view(self, queue: str, view: View) -> None:
         """Keep a view's particulars for a later refusal to name; the check needs only its number."""
         table = self.ensure("views", VIEWS, view.store_id)
-        known = pl.scan_delta(table).filter(queue=queue, fingerprint=view.fingerprint).collect()
+        known = self.collect(table.lazy().filter(queue=queue, fingerprint=view.fingerprint))
         if known.is_empty():
             text = canonical.dumps(view.document()).decode()
             new = pl.DataFrame([(queue, view.fingerprint, text, str(view))], schema=VIEWS, orient="row")
@@ -171,7 +183,7 @@ class Lake:
     def _described(self, queue: str, fingerprint: int) -> str:
         views = self.open("views")
         if views is not None:
-            found = pl.scan_delta(views).filter(queue=queue, fingerprint=fingerprint).collect()
+            found = self.collect(views.lazy().filter(queue=queue, fingerprint=fingerprint))
             if not found.is_empty():
                 return str(found["name"][0])
         return "another key"
@@ -179,11 +191,16 @@ class Lake:
     # --- reading ------------------------------------------------------------------------------------------
 
     def scan(self, table: str) -> pl.LazyFrame:
-        """A table's newest snapshot as a lazy frame. Raises LakeError where there is none."""
+        """A table's newest snapshot as a lazy frame, for `collect`. Raises LakeError where there is none."""
         found = self.open(table)
         if found is None:
             raise LakeError(f"the lake at {self.location} has no table {table} yet: `workspace run` fills it")
-        return pl.scan_delta(found)
+        return found.lazy()
+
+    def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
+        """What a frame over the lake's rows comes to. Raises LakeError when the storage fails meanwhile."""
+        with self.trouble("read"):
+            return rows.collect()
 
     def observations(
         self,
@@ -195,17 +212,18 @@ class Lake:
         last: int | None = None,
         upto: int | None = None,
         columns: Sequence[str] | None = None,
+        version: int | None = None,
     ) -> pl.DataFrame:
         """A queue's rows in capture order: of one kind, with `after` < cursor <= `upto`.
 
-        Of these the oldest `first` or the newest `last`, of these the `columns`.
+        Of these the oldest `first` or the newest `last`, of these the `columns`; of a `version` of the table.
         Private rows are there and marked; the caller leaves them out of a surface.
         """
         wanted = list(columns) if columns is not None else list(observations.SCHEMA)
-        table = self.open("observations")
+        table = self.open("observations", version)
         if table is None:
             return pl.DataFrame(schema=observations.SCHEMA).select(wanted)
-        rows = pl.scan_delta(table).filter(pl.col("queue") == queue)
+        rows = table.lazy().filter(pl.col("queue") == queue)
         if kind is not None:
             rows = rows.filter(pl.col("kind") == kind)
         if after is not None:
@@ -213,12 +231,16 @@ class Lake:
         if upto is not None:
             rows = rows.filter(pl.col("cursor") <= upto)
         if first is not None:
-            rows = rows.filter(pl.col("cursor") <= _bound(rows, pl.col("cursor").bottom_k(first).max()))
+            rows = rows.filter(pl.col("cursor") <= self._bound(rows, pl.col("cursor").bottom_k(first).max()))
         if last is not None:
-            rows = rows.filter(pl.col("cursor") >= _bound(rows, pl.col("cursor").top_k(last).min()))
-        with self.trouble("read observations"):
-            found = rows.select(list(dict.fromkeys([*wanted, "cursor"]))).collect().sort("cursor")
-        return found.select(wanted)
+            rows = rows.filter(pl.col("cursor") >= self._bound(rows, pl.col("cursor").top_k(last).min()))
+        return (
+            self.collect(rows.select(list(dict.fromkeys([*wanted, "cursor"])))).sort("cursor").select(wanted)
+        )
+
+    def _bound(self, rows: pl.LazyFrame, expression: pl.Expr) -> pl.Expr:
+        """The cursor that bounds a window; null, which no row passes, for a window without rows."""
+        return pl.lit(self.collect(rows.select(expression)).item(), dtype=pl.Int64())
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -238,7 +260,7 @@ class Lake:
                 break
         return int(found.version())
 
-    def ensure(self, table: str, schema: Mapping[str, Any], store_id: str) -> DeltaTable:
+    def ensure(self, table: str, schema: Mapping[str, Any], store_id: str) -> Snapshot:
         """The table, made with the store's id and the schema version if it is not there yet."""
         found = self.open(table)
         if found is not None:
@@ -246,6 +268,10 @@ class Lake:
         configuration = {_STORE: store_id, _VERSION: LAKE_SCHEMA}
         if table in _STATISTICS:
             configuration["delta.dataSkippingStatsColumns"] = _STATISTICS[table]
+        if self._options is not None:
+            if table == "observations" or self.store_id() is None:
+                conditional_put.check(self.location, self._options)
+            configuration["delta.checkpointInterval"] = _REMOTE_CHECKPOINT
         with self.trouble(f"make {table}"):
             try:
                 DeltaTable.create(
@@ -265,21 +291,21 @@ class Lake:
             raise LakeError(f"the table {table} at {self.location} vanished while it was made")
         return made
 
-    def append(self, table: DeltaTable, frame: pl.DataFrame, transactions: Mapping[str, int]) -> None:
+    def append(self, table: Snapshot, frame: pl.DataFrame, transactions: Mapping[str, int]) -> None:
         """Add rows, maybe none, and application transactions in one commit on this snapshot."""
-        properties = _properties(transactions)
+        brought = properties(transactions)
         with self.trouble("write"):
             if frame.is_empty():
                 table.create_write_transaction(
-                    [], "append", table.schema(), partition_by=["queue"], commit_properties=properties
+                    [], "append", table.schema(), partition_by=["queue"], commit_properties=brought
                 )
                 table.update_incremental()
                 return
             write_deltalake(
-                table, frame, mode="append", commit_properties=properties, writer_properties=_PARQUET
+                table, frame, mode="append", commit_properties=brought, writer_properties=_PARQUET
             )
 
-    def replace(self, table: DeltaTable, queue: str, rows: Any, transactions: Mapping[str, int]) -> None:
+    def replace(self, table: Snapshot, queue: str, rows: Any, transactions: Mapping[str, int]) -> None:
         """Replace a queue's rows, by a frame or an Arrow stream, in one commit on this snapshot."""
         if not _QUEUE.fullmatch(queue):
             raise LakeError(f"{queue!r} is no queue's name")
@@ -289,37 +315,23 @@ class Lake:
                 rows,
                 mode="overwrite",
                 predicate=f"queue = '{queue}'",
-                commit_properties=_properties(transactions),
+                commit_properties=properties(transactions),
                 writer_properties=_PARQUET,
             )
 
     @contextmanager
     def trouble(self, doing: str) -> Iterator[None]:
         """Say what a fault of the storage means for the lake."""
-        try:
+        with snapshots.trouble(self.location, doing):
             yield
-        except CommitFailedError as error:
-            raise LakeConflictError(
-                f"another writer of the same rows of the lake at {self.location} committed first, so this "
-                f"one kept nothing; nothing is lost: run it again ({error})"
-            ) from error
-        except (DeltaError, OSError, pl.exceptions.PolarsError) as error:
-            raise LakeError(
-                f"cannot {doing} in the lake at {self.location}: {error}. What was committed before stands; "
-                "mend the cause and run again."
-            ) from error
 
 
 _PARQUET = WriterProperties(compression="ZSTD", compression_level=1)
 
 
-def _properties(transactions: Mapping[str, int]) -> CommitProperties:
+def properties(transactions: Mapping[str, int]) -> CommitProperties:
+    """A commit that brings application transactions with it."""
     return CommitProperties(app_transactions=[Transaction(name, at) for name, at in transactions.items()])
-
-
-def _bound(rows: pl.LazyFrame, expression: pl.Expr) -> pl.Expr:
-    """The cursor that bounds a window; null, which no row passes, for a window without rows."""
-    return pl.lit(rows.select(expression).collect().item(), dtype=pl.Int64())
 
 
 def view_of(queue: str) -> str:
@@ -327,11 +339,12 @@ def view_of(queue: str) -> str:
     return f"view:{queue}"
 
 
-def count_rows(table: DeltaTable, queue: str) -> int:
+def count_rows(table: Snapshot, queue: str) -> int:
     """How many rows this snapshot has of a queue, by its log alone: also when a file of it is gone."""
     files = pl.DataFrame(table.get_add_actions(flatten=True))
     mine = files.filter(pl.col("partition.queue") == queue) if files.height else files
     if mine.height and mine["num_records"].null_count():
-        rows = pl.scan_delta(table).filter(pl.col("queue") == queue)
-        return int(rows.select(pl.len()).collect().item())
+        rows = table.lazy().filter(pl.col("queue") == queue)
+        with snapshots.trouble(table.table_uri, "read"):
+            return int(rows.select(pl.len()).collect().item())
     return int(mine["num_records"].sum()) if mine.height else 0

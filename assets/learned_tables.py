@@ -41,7 +41,7 @@ def every(table: str, rows: Rows, empty: pl.DataFrame, model: Any, nouns: Nouns)
         new = [record for record in records if (record["key"], int(record["version"])) not in known]
         if not new:
             return
-        held = [lake.scan(table).filter(pl.col("queue") == queue).collect()] if known else []
+        held = [lake.collect(lake.scan(table).filter(pl.col("queue") == queue))] if known else []
         frames = [_rows(rows, queue, record) for record in new]
         made = pl.concat([empty, *held, *frames]).sort("key", "version", maintain_order=True)
         lake.write_table(table, queue, model.validate(made, lazy=True))
@@ -58,4 +58,4 @@ def _versions(lake: Lake, table: str, queue: str) -> set[tuple[str, int]]:
     if lake.version(table) is None:
         return set()
     mine = lake.scan(table).filter(pl.col("queue") == queue)
-    return set(mine.select("key", "version").unique().collect().iter_rows())
+    return set(lake.collect(mine.select("key", "version").unique()).iter_rows())

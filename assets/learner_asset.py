@@ -14,6 +14,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from assets import scope_runs
+from assets.failures import failure
 from assets.lake import Lake
 from assets.partitions import queues
 from assets.scope_runs import Each, Stand
@@ -116,11 +117,10 @@ def learner_assets(name: str, *learners: Shown) -> dg.AssetsDefinition:
                 continue
             try:
                 yield from _materialize(context, store, lake, shown)
-            except dg.Failure as failure:
-                failed[shown.name] = failure
+            except dg.Failure as stopped_by:
+                failed[shown.name] = stopped_by
             except TesseraError as error:
-                failed[shown.name] = dg.Failure(str(error))
-                failed[shown.name].__cause__ = error
+                failed[shown.name] = failure(str(error), error)
         _raise(list(dict.fromkeys(failed.values())))
 
     return learned
@@ -142,7 +142,7 @@ def _raise(failures: Sequence[dg.Failure]) -> None:
     if len(failures) == 1:
         raise failures[0]
     if failures:
-        raise dg.Failure("\n".join(str(failure.description) for failure in failures)) from failures[0]
+        raise failure("\n".join(str(one.description) for one in failures), failures[0])
 
 
 def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, shown: Shown) -> Results:
@@ -161,7 +161,7 @@ def _materialize(context: dg.AssetExecutionContext, store: Client, lake: Lake, s
             yield check_result(shown.key, result, more.get(result.name))
     faults = [*scope_runs.faults(stands), *_told(shown, results)]
     if faults:
-        raise dg.Failure("\n".join(faults)) from next((one.fault for one in stands if one.fault), None)
+        raise failure("\n".join(faults), next((one.fault for one in stands if one.fault), None))
     if not standing:
         context.log.info(f"{name} has nothing to learn from on queue {queue} yet")
         return
@@ -212,11 +212,12 @@ def _whole(shown: Shown, store: Client, lake: Lake, queue: str, stands: Stands) 
 def _told(shown: Shown, results: Sequence[CheckResult]) -> list[str]:
     """Failed checks of the whole in words; those of a run are told by the run's own failure."""
     remedies = {check.name: check.remedy for check in shown.whole}
-    return [
-        f"{one.name}: {len(one.rows)} at fault: {'; '.join(one.rows[:5])}. {remedies[one.name]}".strip()
-        for one in results
-        if one.name in remedies and one.rows
-    ]
+    told = []
+    for one in results:
+        if one.name in remedies and one.rows:
+            rows = "; ".join(row[:_ROW_CHARACTERS] for row in one.rows[:5])
+            told.append(f"{one.name}: {len(one.rows)} at fault: {rows}. {remedies[one.name]}".strip())
+    return told
 
 
 def check_result(

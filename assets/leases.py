@@ -1,7 +1,8 @@
 """Holding a claimed task while its work takes longer than a lease.
 
 Promises heartbeats from a thread of its own until the work ends, until its time is up, or until the store
-says that the task is someone else's; and that a holder that is stopped lets go at once. Leaves out the work.
+says that the task is someone else's. Leaves out the work, and letting go: a holder that is stopped keeps
+others out until its lease ends.
 """
 
 import threading
@@ -14,7 +15,7 @@ from tessera.client import Client
 from tessera.errors import Conflict, NotFound, TesseraError
 
 LEASE_SECONDS = 30
-"""Short: a holder that was killed blocks its scope no longer than this."""
+"""Short: a holder that was stopped or killed blocks its scope no longer than this."""
 
 
 class LeaseLost(TesseraError):  # noqa: N818 - the sentence reads as what it is
@@ -49,8 +50,6 @@ class Lease:
     ) -> None:
         self._ended.set()
         self._thread.join()
-        if kind is not None and not issubclass(kind, Exception):
-            self._let_go()
 
     def _beat(self) -> None:
         while not self._ended.wait(self._seconds / 3):
@@ -63,10 +62,3 @@ class Lease:
                 return
             except TesseraError:  # the store may be back before the lease ends
                 continue
-
-    def _let_go(self) -> None:
-        """End the lease in a second, so that a run that was interrupted can begin again."""
-        try:
-            self._client.heartbeat(self.task_id, self.fence, 1)
-        except TesseraError:
-            return

@@ -46,7 +46,7 @@ def _step(client: Client, lake: Lake, stand: Stand, ended: Ended) -> None:
     held = [schema.table()]
     if lake.version(TABLE) is not None:
         same_step = (pl.col("key") == record["key"]) & (pl.col("version") == record["version"])
-        held.append(lake.scan(TABLE).filter((pl.col("queue") == queue) & ~same_step).collect())
+        held.append(lake.collect(lake.scan(TABLE).filter((pl.col("queue") == queue) & ~same_step)))
     lake.write_table(TABLE, queue, schema.ReviewOutcomes.validate(pl.concat([*held, rows]), lazy=True))
 
 
@@ -58,7 +58,9 @@ def _outcomes(lake: Lake, queue: str, stands: Stands) -> dict[str, Any]:
         for stand in stands:
             at = (pl.col("key") == stand.standing["key"]) & (pl.col("version") == stand.standing["version"])
             of_step = of_step | at
-        rows = lake.scan(TABLE).filter((pl.col("queue") == queue) & of_step).sort("key", "position").collect()
+        rows = lake.collect(
+            lake.scan(TABLE).filter((pl.col("queue") == queue) & of_step).sort("key", "position")
+        )
     told: dict[str, Any] = {}
     for name in schema.OUTCOMES:
         mine = rows.filter(pl.col("outcome") == name)

@@ -54,7 +54,7 @@ def read_anew(client: Client, lake: Lake, queue: str, heads: Sequence[str]) -> N
     if store_id is None:
         return
     table = lake.ensure(TABLE, SCHEMA, store_id)
-    held = pl.scan_delta(table).filter(pl.col("queue") == queue).select(pl.col("head").unique()).collect()
+    held = lake.collect(table.lazy().filter(pl.col("queue") == queue).select(pl.col("head").unique()))
     frames, versions = [], dict.fromkeys(held["head"], 0)
     for key in heads:
         index = load(client, key, Cache())
@@ -80,7 +80,7 @@ def covered(lake: Lake, scope: Scope, head: str, cursor: str, surface: Mapping[s
         indexed = pl.DataFrame(schema=SCHEMA)
     else:
         mine = (pl.col("queue") == scope.queue) & (pl.col("head") == head)
-        indexed = pl.scan_delta(table).filter(mine).select("cursor", "run_id").collect()
+        indexed = lake.collect(table.lazy().filter(mine).select("cursor", "run_id"))
     return coverage(counted, indexed)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from assets import scope_runs
+from assets.failures import failure
 from assets.lake import Lake
 from assets.learner_asset import Results, check_result, data_version, metadata
 from assets.markdown import table
@@ -50,7 +51,7 @@ def other_learners(
     yield check_result(KEY, CheckResult(CHECK, tuple(rows)))
     faults = scope_runs.faults(stands)
     if faults:
-        raise dg.Failure("\n".join(faults))
+        raise failure("\n".join(faults), next((one.fault for one in stands if one.fault), None))
     standing = [stand for stand in stands if stand.record is not None]
     if standing:
         yield dg.MaterializeResult(

@@ -51,9 +51,18 @@ def _table(stands: Stands) -> str:
 
 def _plot(stands: Stands) -> str:
     drawn = [
-        (plots.intervals(stand.body["groups"], _title(stand.body)), _title(stand.body)) for stand in stands
+        (plots.intervals(_in_order(stand.body), _title(stand.body)), _title(stand.body)) for stand in stands
     ]
     return "\n\n".join(plots.inline(png, f"acceptance, {title}") for png, title in drawn)
+
+
+def _in_order(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The groups, the values of each in the order in which the noun names its dimensions."""
+    names = body["dimensions"]
+    return [
+        {**group, "dimensions": {name: group["dimensions"][name] for name in names}}
+        for group in body["groups"]
+    ]
 
 
 SHOWN = Shown(

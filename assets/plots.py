@@ -6,17 +6,16 @@ drawing library is loaded only when something is drawn: it takes as long to load
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 MOST_GROUPS = 20
 MOST_ARMS = 40
+MOST_PANELS = 6
 MOST_LINES = 12
 LARGEST_PNG = 200_000
 _LABEL = 60
-
-Scale = Literal["symlog", "linear"]
 
 
 def label(dimensions: Mapping[str, str | None]) -> str:
@@ -172,7 +171,7 @@ def ranked(values: Sequence[tuple[str, float]], amount: str) -> bytes:
     return png(chart.properties(width=420, height=alt.Step(18)))
 
 
-def lines(series: Sequence[tuple[float, str, float]], title: str, scale: Scale = "symlog") -> bytes:
+def lines(series: Sequence[tuple[float, str, float]], title: str) -> bytes:
     """A PNG of values over time: each point is seconds since 1970, the name of its line, and the value."""
     import altair as alt
 
@@ -181,7 +180,36 @@ def lines(series: Sequence[tuple[float, str, float]], title: str, scale: Scale =
     chart = alt.Chart(alt.InlineData(values=rows)).mark_line(point=True, interpolate="step-after")
     chart = chart.encode(
         x=alt.X("at:T", title=None, scale=alt.Scale(type="utc")),
-        y=alt.Y("value:Q", title=title, scale=alt.Scale(type=scale, domainMin=0)),
+        y=alt.Y("value:Q", title=title, scale=alt.Scale(type="symlog", domainMin=0)),
         color=alt.Color("name:N", title=None, legend=alt.Legend(orient="bottom", columns=3)),
     )
     return png(chart.properties(width=480, height=200))
+
+
+def over_versions(weights: Sequence[tuple[int, str, str, float]], title: str) -> bytes:
+    """A PNG of weights from version to version, a panel a category: version, category, arm, weight."""
+    import altair as alt
+
+    categories = list(dict.fromkeys(category for _, category, _, _ in weights))[:MOST_PANELS]
+    arms = list(dict.fromkeys(arm for _, _, arm, _ in weights))[:MOST_LINES]
+    rows = [
+        {"version": version, "category": category, "arm": arm, "weight": weight}
+        for version, category, arm, weight in weights
+        if category in categories and arm in arms
+    ]
+    chart = alt.Chart(alt.InlineData(values=rows)).mark_line(point=True)
+    chart = chart.encode(
+        x=alt.X("version:O", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+        y=alt.Y("weight:Q", scale=alt.Scale(domainMin=0)),
+        color=alt.Color(
+            "arm:N",
+            title=None,
+            sort=arms,
+            scale=alt.Scale(scheme="tableau20" if len(arms) > 10 else "tableau10"),
+            legend=alt.Legend(orient="bottom", columns=5),
+        ),
+    )
+    panels = chart.properties(width=230, height=120).facet(
+        alt.Facet("category:N", title=None, sort=categories), columns=2
+    )
+    return png(panels.properties(title=title))

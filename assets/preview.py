@@ -11,7 +11,8 @@ from typing import Any
 
 from assets import evidence, runs, specs
 from assets.evidence import ExportError, Progress
-from assets.publish import Verified, verified
+from assets.publish import Verified
+from assets.runs import Prepared
 from learners.catalog import OBSERVATION, SPECS
 from learners.contract import Citation, Learner, Run, Scope, accept_options
 from learners.registry import load
@@ -34,7 +35,7 @@ def from_queue(
         if of_queue and learner.state_key(Scope(queue), one["options"]) == key:
             entry = one
     prepared = runs.prepare(client, {**entry, "options": dict(options)}, entries)
-    return prepared.verify(prepared.learn(runs.from_api(client, progress)(prepared)))
+    return prepared.work(runs.from_api(client, progress)(prepared))
 
 
 def from_file(
@@ -55,8 +56,8 @@ def from_file(
         held = f"of {len(found)} queues: {', '.join(found[:5])}" if found else "no observation"
         raise ExportError(f"{path} holds {held}; a preview needs an export of one queue")
     run = Run(Citation(STORE, name, 1, digest(learner.spec)), Scope(found[0]), dict(options))
-    outcome = learner.learn(run, evidence.of_frame(rows, run.scope, learner.reading(run)))
-    return verified(learner, outcome)
+    seen = evidence.of_frame(rows, run.scope, learner.reading(run))
+    return Prepared(learner, learner.spec, run).work(seen)
 
 
 def known(name: str) -> Learner:

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from learners.contract import CheckResult, Learner, Noun, Outcome, name_of, over_budget, run_checks
+from learners.contract import CheckResult, Learner, Noun, Outcome, judgment, name_of
 from tessera.canonical import digest
 from tessera.client import Client
 from tessera.errors import Conflict, NotFound, TesseraError
 
 Status = Literal["published", "superseded"]
 
-_ROWS_TOLD = 5
+_ROWS_TOLD, _ROW_CHARACTERS = 5, 500
 
 
 class PublishError(TesseraError):
@@ -32,7 +32,10 @@ class CheckFailed(PublishError):  # noqa: N818 - the sentence reads as what it i
         told = [f"{spec}: nothing was published, {len(failed)} of {len(results)} checks failed"]
         for result in failed:
             more = len(result.rows) - _ROWS_TOLD
-            rows = [*result.rows[:_ROWS_TOLD], *([f"and {more} more"] if more > 0 else [])]
+            rows = [
+                *(row[:_ROW_CHARACTERS] for row in result.rows[:_ROWS_TOLD]),
+                *([f"and {more} more"] if more > 0 else []),
+            ]
             told += [f"  {result.name}: {row}" for row in rows]
         super().__init__("\n".join(told))
 
@@ -81,10 +84,15 @@ def read_state(client: Client, store: str, key: str) -> dict[str, Any] | None:
 
 def verified(learner: Learner, outcome: Outcome, spec: Mapping[str, Any] | None = None) -> Verified:
     """Hold an outcome against its budgets (those of ``spec``, the noun's body) and every check."""
-    crossed = over_budget(learner.spec if spec is None else spec, outcome)
+    return judged(learner, outcome, *judgment(learner, outcome, learner.spec if spec is None else spec))
+
+
+def judged(
+    learner: Learner, outcome: Outcome, crossed: str | None, results: Sequence[CheckResult]
+) -> Verified:
+    """What passed its judgment. Raises BudgetCrossed or CheckFailed for what did not."""
     if crossed is not None:
         raise BudgetCrossed(f"{crossed}; nothing was published")
-    results = run_checks(learner, outcome)
     if not all(result.passed for result in results):
         raise CheckFailed(name_of(learner), results)
     return Verified(learner, outcome, tuple(results))

@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 import pyarrow.dataset
-from deltalake import DeltaTable
 
 from assets.lake import TABLES, Lake, count_rows, view_of
 from assets.pull import Progress, pull
+from assets.snapshots import Snapshot
 from assets.upkeep import damaged
 from assets.views import LakeConflictError, LakeError, View
 from schemas import observations, quarantine
@@ -102,7 +102,7 @@ def _replace_quarantine(lake: Lake, beside: Lake, queue: str, view: View) -> int
     found = beside.open("quarantine")
     fresh = pl.DataFrame(schema=quarantine.SCHEMA)
     if found is not None:
-        fresh = pl.scan_delta(found).filter(queue=queue).collect().select(list(quarantine.SCHEMA))
+        fresh = beside.collect(found.lazy().filter(queue=queue)).select(list(quarantine.SCHEMA))
     if not fresh.is_empty() or lake.count("quarantine", queue):
         table = lake.ensure("quarantine", quarantine.SCHEMA, view.store_id)
         lake.replace(table, queue, fresh, {queue: beside.cursor(queue)})
@@ -114,7 +114,7 @@ def _mend(lake: Lake, queue: str) -> None:
     for name in TABLES:
         table = None if name in ("observations", "quarantine") else lake.open(name)
         if table is not None and any(broken == queue for broken, _ in damaged(table)):
-            nothing = pl.scan_delta(table).head(0).collect()
+            nothing = lake.collect(table.lazy().head(0))
             lake.replace(table, queue, nothing, {})
 
 
@@ -150,5 +150,5 @@ def _clear(beside: Lake, name: str, queue: str, marks: dict[str, int]) -> None:
         _vacuum(table)
 
 
-def _vacuum(table: DeltaTable) -> None:
+def _vacuum(table: Snapshot) -> None:
     table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)

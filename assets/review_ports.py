@@ -8,14 +8,18 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any, cast
 
+from assets import apart
 from assets.human_gate import HumanGate
 from learners.contract import Learner, LearnerError
 from learners.lessons import EVIDENCE, SCORE, Lessons
 from learners.review import Gate, Proposal, Proposer, Verdict, score_threshold_gate
+from learners.strangers import ask_port
 from tessera.client import Client
 
 PROPOSERS, GATES = "tessera.proposers", "tessera.gates"
 HUMAN = "human"
+SECONDS = 60.0
+"""How long a port of another package may take for one answer."""
 
 
 def proposer(name: str) -> Proposer | None:
@@ -74,7 +78,15 @@ def _loaded(group: str, name: str, ours: tuple[str, ...]) -> object:
     if len(points) > 1:
         places = ", ".join(sorted(point.value for point in points))
         raise LearnerError(f"the {what} {name!r} is offered more than once: {places}; uninstall all but one")
-    port: object = points[0].load()
-    if not callable(port):
+    if not callable(points[0].load()):
         raise LearnerError(f"the {what} {name!r} at {points[0].value} cannot be called")
+
+    def port(asked: Any) -> Any:
+        try:
+            return apart.call(ask_port, group, name, asked, seconds=SECONDS)
+        except apart.TimeOver:
+            raise LearnerError(
+                f"the {what} {name!r} took longer than {SECONDS:g} seconds and was stopped"
+            ) from None
+
     return port

@@ -64,9 +64,10 @@ def prepare(client: Client, queue: str, kind: str | None = None) -> Prepared:
     for entry in entries:
         if (entry["spec"], entry.get("kind"), entry["mode"]) == (NAME, kind, "active"):
             return runs.prepare(client, entry, entries)
+    of_kind = "" if kind is None else f" --kind {kind}"
     raise RunError(
-        f"no active config entry runs {NAME} on queue {queue}: "
-        f"`learner configure {NAME} --queue {queue}` adds one"
+        f"no active config entry runs {NAME} on queue {queue}{' for ' + kind if kind else ''}: "
+        f"`learner configure {NAME} --queue {queue}{of_kind}` adds one"
     )
 
 

@@ -5,7 +5,6 @@ nothing. Leaves out how they come about, which is `learners.routing_weights`.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from assets import plots
@@ -86,15 +85,13 @@ def _over_versions(client: Client, stands: Stands) -> str:
         series = []
         for version in range(max(1, newest - _VERSIONS + 1), newest + 1):
             one = client.get_record(record["store"], record["key"], version)
-            at = datetime.fromisoformat(one["created_at"]).timestamp()
             for category in one["body"]["categories"]:
                 of = "all" if category["category"] is None else category["category"]
-                series += [(at, f"{of} · {arm['arm'] or 'none'}", arm["weight"]) for arm in category["arms"]]
+                series += [(version, of, arm["arm"] or "none", arm["weight"]) for arm in category["arms"]]
         title = _title(stand.body)
         if series:
-            made.append(
-                plots.inline(plots.lines(series, "weight", "linear"), f"weights over versions, {title}")
-            )
+            drawn = plots.over_versions(series, title)
+            made.append(plots.inline(drawn, f"weights over versions, {title}"))
     return "\n\n".join(made) or "no arm has a weight yet"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assets import runs
+from assets.apart import Raised, TimeOver
 from assets.leases import Lease
 from assets.publish import BudgetCrossed, Status, UnreadableState, Verified, publish
 from assets.run_reports import method, report, within
@@ -21,7 +22,7 @@ from tessera.errors import Conflict, TesseraError
 
 Read = Callable[[Prepared], Evidence]
 
-_FAILURE_BYTES = 64 << 10
+_FAILURE_BYTES, _SAID_BYTES = 64 << 10, 4 << 10
 
 
 class RunFailed(TesseraError):  # noqa: N818 - the sentence reads as what it is
@@ -75,7 +76,10 @@ def _attempt(client: Client, task: Mapping[str, Any], read: Read, lease: Lease, 
     lease.until = started + clock.seconds
     seen = read(prepared)
     clock.check()
-    work = prepared.verify(prepared.learn(seen))
+    try:
+        work = prepared.work(seen, clock.left())
+    except TimeOver:
+        raise clock.crossed() from None
     clock.check()
     lease.check()
     done = publish(client, work)
@@ -89,13 +93,19 @@ class _Clock:
         self.seconds = float(prepared.spec["budget"]["runtime_seconds"])
         self._name, self._started = prepared.name, started
 
+    def left(self) -> float:
+        return self.seconds - (time.monotonic() - self._started)
+
     def check(self) -> None:
+        if self.left() < 0:
+            raise self.crossed()
+
+    def crossed(self) -> BudgetCrossed:
         spent = time.monotonic() - self._started
-        if spent > self.seconds:
-            raise BudgetCrossed(
-                f"{self._name} crosses its budget of {self.seconds:g} runtime_seconds: {spent:.1f}; nothing "
-                "was published"
-            )
+        return BudgetCrossed(
+            f"{self._name} crosses its budget of {self.seconds:g} runtime_seconds: {spent:.1f}; nothing "
+            "was published"
+        )
 
 
 def _submit(
@@ -131,11 +141,13 @@ def _submit(
 
 
 def _sentence(error: Exception) -> str:
-    return str(error) if isinstance(error, TesseraError) else f"{type(error).__name__}: {error}"
+    known = isinstance(error, TesseraError | Raised)
+    return str(error) if known else f"{type(error).__name__}: {error}"
 
 
 def _named(brief: Any, error: Exception) -> RunFailed:
-    return RunFailed(f"{method(brief)} failed: {_sentence(error)}; nothing was published")
+    said = within(_sentence(error), _SAID_BYTES)
+    return RunFailed(f"{method(brief)} failed: {said}; nothing was published")
 
 
 def _known(state: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from assets import evidence, review_ports, specs
+from assets import apart, evidence, review_ports, specs, windows
 from assets.lake import Lake
-from assets.publish import Verified, read_state, same_surface, verified
+from assets.publish import BudgetCrossed, Verified, judged, read_state, same_surface, verified
 from learners.contract import (
     Citation,
     Evidence,
     FollowsRecords,
+    InParts,
     Learner,
     Outcome,
     Reading,
@@ -24,7 +25,10 @@ from learners.contract import (
     Wanted,
     accept_options,
     name_of,
+    over_observations,
 )
+from learners.registry import BUILT_IN
+from learners.strangers import learn_by_name
 from schemas.specs import RUN_SCHEMA, run_faults, run_identity
 from tessera.canonical import digest
 from tessera.client import Client
@@ -51,6 +55,11 @@ class Prepared:
     def name(self) -> str:
         """The spec's key."""
         return name_of(self.learner)
+
+    @property
+    def ours(self) -> bool:
+        """Whether the learner is one of ours; another package's is called in a process of its own."""
+        return self.name in BUILT_IN
 
     @property
     def state_version(self) -> int:
@@ -98,18 +107,42 @@ class Prepared:
             return "another spec"
         return "other options" if digest(body.get("options")) != digest(self.run.options) else None
 
-    def learn(self, seen: Evidence) -> Outcome:
-        """The outcome of the run over what was read."""
-        return self.learner.learn(self.run, seen)
+    def work(self, seen: Evidence, seconds: float | None = None) -> Verified:
+        """The outcome of the run over what was read, held against the spec's budgets and all checks.
 
-    def verify(self, outcome: Outcome) -> Verified:
-        """The outcome, held against the spec's budgets and the learner's checks."""
-        return verified(self.learner, outcome, self.spec)
+        A learner of another package is stopped after so many ``seconds``, by default those of its spec, and
+        TimeOver raised; ours go through rows once and are held against the clock by whoever runs them.
+        """
+        if self.ours:
+            return verified(self.learner, self.learn(seen), self.spec)
+        limit = float(self.spec["budget"]["runtime_seconds"]) if seconds is None else seconds
+        asked = (self.name, self.spec, self.run, seen)
+        nouns, calls, crossed, results = apart.call(learn_by_name, *asked, seconds=limit)
+        return judged(self.learner, Outcome(self.run, seen, nouns, calls), crossed, results)
+
+    def learn(self, seen: Evidence) -> Outcome:
+        """What one of our own learners makes of what was read, at once or in parts."""
+        if isinstance(seen, windows.Window) and isinstance(self.learner, InParts):
+            crossed = over_observations(self.spec, seen.rows)
+            if crossed is not None:
+                raise BudgetCrossed(f"{crossed}; nothing was published")
+            most = int(self.spec["budget"]["output_bytes"])
+            return seen.learn(self.learner, self.run, self.reading().columns, most)
+        return self.learner.learn(self.run, seen)
 
 
 def from_lake(lake: Lake) -> Callable[[Prepared], Evidence]:
-    """Reads a run's observations from the lake."""
-    return lambda prepared: evidence.from_lake(lake, prepared.run.scope, prepared.reading())
+    """Reads a run's observations from the lake; a window of several parts is read as it is learned from."""
+
+    def read(prepared: Prepared) -> Evidence:
+        scope, reading = prepared.run.scope, prepared.reading()
+        if prepared.ours and isinstance(prepared.learner, InParts) and reading.last is not None:
+            cut = windows.cut(lake, lake.open("observations"), scope, last=reading.last)
+            if cut is not None:
+                return windows.Window(cut)
+        return evidence.from_lake(lake, scope, reading)
+
+    return read
 
 
 def from_api(client: Client, progress: evidence.Progress | None = None) -> Callable[[Prepared], Evidence]:
@@ -195,9 +228,10 @@ def _entry(
         same_scope = (entry["queue"], entry.get("kind")) == (scope.queue, scope.kind)
         if entry["spec"] == name and same_scope and digest(entry["options"]) == digest(options):
             return entry
+    of_kind = "" if scope.kind is None else f" --kind {scope.kind}"
     raise RunError(
         f"no config entry runs {name} on queue {scope.queue} with these options any more: "
-        f"`learner configure {name} --queue {scope.queue}` adds one"
+        f"`learner configure {name} --queue {scope.queue}{of_kind}` adds one"
     )
 
 

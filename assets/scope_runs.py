@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from assets import run_verbs, runs, specs
+from assets import ahead, run_verbs, runs, specs
 from assets.lake import Lake
 from assets.publish import CheckFailed
-from assets.runner import Ended, perform
+from assets.runner import Ended, Read, perform
 from assets.runs import Prepared, RunError
 from assets.views import View
 from learners.contract import CheckResult
@@ -89,8 +89,20 @@ def of_entry(
     each: Each | None = None,
 ) -> Stand:
     """Run one entry until nothing is due. A run that fails is the stand's fault, not raised."""
+    with ahead.reader(lake) as read:
+        return _until_nothing_is_due(client, lake, entry, entries, each, read)
+
+
+def _until_nothing_is_due(
+    client: Client,
+    lake: Lake,
+    entry: Mapping[str, Any],
+    entries: Sequence[Mapping[str, Any]],
+    each: Each | None,
+    read: Read,
+) -> Stand:
     stand = Stand(runs.prepare(client, entry, entries))
-    later, read = runs.later_in_lake(lake), runs.from_lake(lake)
+    later = runs.later_in_lake(lake)
     done: set[str] = set()
     for _ in range(_MOST_RUNS):
         stand.record = stand.prepared.run.state
@@ -124,7 +136,7 @@ def of_entry(
     raise RunError(f"{stand.prepared.name} was still behind after {_MOST_RUNS} runs")
 
 
-def _one(client: Client, stand: Stand, read: Callable[[Prepared], Any]) -> Ended | None:
+def _one(client: Client, stand: Stand, read: Read) -> Ended | None:
     """Enqueue or find the due run, and do it; None when another worker had done it by then."""
     task = run_verbs.enqueue(client, stand.prepared)
     stand.task_ids.append(task.task_id)

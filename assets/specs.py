@@ -105,20 +105,23 @@ def configure(
     name: str,
     queue: str,
     *,
+    kind: str | None = None,
     mode: str = "active",
     surface: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[int, dict[str, Any]]:
     """Set one entry of the config noun; returns the config's version and the entry.
 
-    The entry is the one that writes the same noun: same spec, queue and options that give the same key. It is
-    replaced whole, but for a gate that it has. Nothing is written when the entry stands as it would be.
+    The entry is the one that writes the same noun: same spec, queue, kind and options that give the same key.
+    It is replaced whole, but for a gate that it has. Nothing is written when the entry stands as it would be.
+    With a kind a surface is for readers of that kind in the queue.
     """
     _, body = installed(client, name)
     learner = runnable(name, body)
-    entry: dict[str, Any] = {"spec": name, "mode": mode, "queue": queue, "options": dict(options or {})}
+    scope = Scope(queue, kind).body()
+    entry: dict[str, Any] = {"spec": name, "mode": mode, **scope, "options": dict(options or {})}
     if surface:
-        entry["surface"] = {"queue": queue}
+        entry["surface"] = scope
     faults = config_faults({**EMPTY_CONFIG, "entries": [entry]})
     if faults:
         raise ConfigError(faults)
@@ -151,12 +154,13 @@ def _set(
     entries: list[dict[str, Any]], entry: dict[str, Any], learner: Learner
 ) -> tuple[dict[str, Any], bool]:
     """Put an entry in its place in the list; returns it as it stands and whether the list changed."""
-    key = learner.state_key(Scope(entry["queue"]), entry["options"])
+    scope = Scope(entry["queue"], entry.get("kind"))
+    key = learner.state_key(scope, entry["options"])
     for position, old in enumerate(entries):
-        same_scope = (old["spec"], old["queue"], old.get("kind")) == (entry["spec"], entry["queue"], None)
+        same_scope = old["spec"] == entry["spec"] and Scope(old["queue"], old.get("kind")) == scope
         if not same_scope or learner.option_faults(old["options"], "options"):
             continue
-        if learner.state_key(Scope(old["queue"]), old["options"]) == key:
+        if learner.state_key(scope, old["options"]) == key:
             new = {**entry, **({"gate": old["gate"]} if "gate" in old else {})}
             entries[position] = new
             return new, new != old

@@ -5,18 +5,24 @@ that a reader of an older version keeps its files for as long as asked. Leaves o
 (`assets.rebuild`).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
-from deltalake import DeltaTable
+import pyarrow
+import pyarrow.fs
+import pyarrow.parquet
 
+from assets import snapshots
 from assets.lake import TABLES, Lake
+from assets.snapshots import Snapshot
 from assets.views import LakeConflictError
 
 KEEP_HOURS = 168
+WRITTEN_HOURS = 24  # so young a file may be a writer's that has yet to commit it
 FILES_BEFORE_COMPACTION = 64
 _TRIES = 3
 
@@ -35,36 +41,44 @@ class Upkept:
         return asdict(self)
 
 
-def files(table: DeltaTable, queue: str | None = None) -> int:
+def files(table: Snapshot, queue: str | None = None) -> int:
     """How many files the newest version has, of one queue or of all."""
     parts = table.get_add_actions(flatten=True).column("partition.queue").to_pylist()
     return sum(queue is None or part == queue for part in parts)
 
 
-def damaged(table: DeltaTable) -> list[tuple[str, str]]:
-    """The files that the log names and that are gone or not whole: their queue, and what is wrong."""
+def damaged(table: Snapshot) -> list[tuple[str, str]]:
+    """The files that the log names and that are gone or not whole: their queue, and what is wrong.
+
+    Two or three requests a file on object storage. Raises LakeError when the storage does not answer.
+    """
     actions = pl.DataFrame(table.get_add_actions(flatten=True))
-    if not actions.height:
-        return []
-    named = zip(sorted(table.file_uris()), actions.sort("path").to_dicts(), strict=True)
-    found = [(str(action["partition.queue"]), _fault_of(uri, action)) for uri, action in named]
-    return [(queue, problem) for queue, problem in found if problem is not None]
+    storage = table.storage()
+    found = []
+    for action in actions.to_dicts():
+        with snapshots.trouble(table.table_uri, "look at files"):
+            there = storage.get_file_info(action["path"])
+        problem = _fault_of(storage, there, action)
+        if problem is not None:
+            name = f"{unquote(table.table_uri.removeprefix('file://'))}{action['path']}"
+            found.append((str(action["partition.queue"]), f"the file {name} {problem}"))
+    return found
 
 
-def _fault_of(uri: str, action: Mapping[str, Any]) -> str | None:
-    """What is wrong with one file; of a remote one only whether it can be read."""
-    if "://" not in uri:
-        path = Path(uri)
-        if not path.exists():
-            return f"the file {path} is gone"
-        if path.stat().st_size != action["size_bytes"]:
-            return f"the file {path} has {path.stat().st_size} bytes, {action['size_bytes']} were written"
+def _fault_of(
+    storage: pyarrow.fs.FileSystem, there: pyarrow.fs.FileInfo, action: Mapping[str, Any]
+) -> str | None:
+    """What is wrong with one file, by what the storage says of it and by what stands in it."""
+    if there.type == pyarrow.fs.FileType.NotFound:
+        return "is gone"
+    if there.size != action["size_bytes"]:
+        return f"has {there.size} bytes, {action['size_bytes']} were written"
     try:
-        rows = pl.scan_parquet(uri).select(pl.len()).collect().item()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        return f"the file {uri} cannot be read: {' '.join(str(error).split())[:200]}"
+        rows = pyarrow.parquet.read_metadata(storage.open_input_file(action["path"])).num_rows
+    except (OSError, pyarrow.ArrowException) as error:
+        return f"cannot be read: {' '.join(str(error).split())[:200]}"
     if action["num_records"] is not None and rows != action["num_records"]:
-        return f"the file {uri} has {rows} rows, {action['num_records']} were written"
+        return f"has {rows} rows, {action['num_records']} were written"
     return None
 
 
@@ -110,7 +124,7 @@ def tidy(lake: Lake, name: str, queue: str, most: int = FILES_BEFORE_COMPACTION)
 
 
 def remove_old(lake: Lake, name: str, keep_hours: float = KEEP_HOURS) -> int:
-    """Remove files that no version of the last `keep_hours` needs; returns how many.
+    """Remove files that no version of the last `keep_hours`, rounded up, needs; returns how many.
 
     A reader that opened an older version fails with an error that says so, and reads the newest when it opens
     the table again.
@@ -118,8 +132,12 @@ def remove_old(lake: Lake, name: str, keep_hours: float = KEEP_HOURS) -> int:
     table = lake.open(name)
     if table is None:
         return 0
+    kept = math.ceil(keep_hours)
     with lake.trouble(f"remove old files of {name}"):
-        gone = table.vacuum(retention_hours=int(keep_hours), enforce_retention_duration=False, dry_run=False)
+        gone = table.vacuum(retention_hours=kept, enforce_retention_duration=False, dry_run=False)
+        # and those that no version ever had: whoever wrote them died before the commit
+        kept = max(kept, WRITTEN_HOURS)
+        gone += table.vacuum(retention_hours=kept, enforce_retention_duration=False, dry_run=False, full=True)
     return len(gone)
 
 

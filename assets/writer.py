@@ -18,7 +18,6 @@ class Writer:
     """
 
     def __init__(self, lake: Lake, queue: str, view: View) -> None:
-        lake.check_store(view.store_id)
         self._lake, self._queue, self._view = lake, queue, view
         self._table = lake.open("observations")
         if self._table is not None:
@@ -54,8 +53,8 @@ class Writer:
         checked = quarantine.Quarantine.validate(misfits, lazy=True)
         table = self._lake.ensure("quarantine", quarantine.SCHEMA, self._view.store_id)
         digests = checked["item_sha256"].to_list()
-        mine = pl.scan_delta(table).filter(queue=self._queue).filter(pl.col("item_sha256").is_in(digests))
-        new = checked.join(mine.select("item_sha256").collect(), on="item_sha256", how="anti")
+        mine = table.lazy().filter(queue=self._queue).filter(pl.col("item_sha256").is_in(digests))
+        new = checked.join(self._lake.collect(mine.select("item_sha256")), on="item_sha256", how="anti")
         if not new.is_empty():
             self._lake.append(table, new, {self._queue: cursor})
         return len(new)

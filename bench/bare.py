@@ -27,8 +27,8 @@ class Bare:
         numbers = range(first, first + count)
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany(
-            "INSERT INTO tasks VALUES (?, ?, 'bench', 'verb.pack', 'claimed', 1, 0, 3, 0, '', ?, NULL, 0, ?, 1, "
-            "?, 1, 3600, 3600001)",
+            "INSERT INTO tasks VALUES (?, ?, 'bench', 'verb.pack', 'claimed', 1, 0, 3, 0, '', ?, NULL, 0, ?, "
+            "1, ?, 1, 3600, 3600001)",
             [(number, _ID, _ID, _DIGEST, _ID) for number in numbers],
         )
         self._connection.execute("COMMIT")

@@ -54,12 +54,10 @@ def newest(run: Run) -> Cited | None:
     """The newest version, among the records read, of the noun that may be judged; None while there is
     none.
     """
-    names = set(nouns_of(run))
-    records = [record for record in run.records if (record["store"], record["key"]) in names]
+    records = _judged(run)
     if not records:
         return None
-    latest = max(records, key=lambda record: int(record["version"]))
-    return {"store": latest["store"], "key": latest["key"], "version": latest["version"]}
+    return _cited(max(records, key=_version))
 
 
 def standing(run: Run) -> Cited | None:
@@ -109,7 +107,7 @@ def offered(observations: pl.DataFrame) -> list[str]:
 
 def standing_lessons(run: Run) -> set[str] | None:
     """The keys of the lessons that stand, None where their noun cannot be read."""
-    memories = _memories(run)
+    memories = _judged(run)
     return {entry["key"] for record in memories for entry in record["body"]["entries"]} if memories else None
 
 
@@ -117,15 +115,23 @@ def lessons_noun(run: Run, lesson: str) -> Cited | None:
     """The newest lessons noun that holds a lesson, as a citation."""
     holding = [
         record
-        for record in _memories(run)
+        for record in _judged(run)
         if any(entry["key"] == lesson for entry in record["body"]["entries"])
     ]
     if not holding:
         return None
-    latest = max(holding, key=lambda record: int(record["version"]))
-    return {"store": latest["store"], "key": latest["key"], "version": latest["version"]}
+    return _cited(max(holding, key=_version))
 
 
-def _memories(run: Run) -> list[Mapping[str, Any]]:
+def _judged(run: Run) -> list[Mapping[str, Any]]:
+    """The versions, among the records read, of nouns that may be judged."""
     names = set(nouns_of(run))
     return [record for record in run.records if (record["store"], record["key"]) in names]
+
+
+def _version(record: Mapping[str, Any]) -> int:
+    return int(record["version"])
+
+
+def _cited(record: Mapping[str, Any]) -> Cited:
+    return {name: record[name] for name in ("store", "key", "version")}

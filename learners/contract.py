@@ -6,17 +6,18 @@ where observations and records come from and how nouns are published: a learner 
 values.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
+from learners.parts import Partial, Whole
+from learners.statistics import Pinned
 from schemas.specs import OUTPUTS, USE_POLICY, spec_key
+from tessera.advice.shapes import in_key
 from tessera.canonical import digest, dumps, utf16_key
 from tessera.errors import Fault, TesseraError
-
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
 class LearnerError(TesseraError):
@@ -45,12 +46,7 @@ class Scope:
 
     def in_key(self) -> str:
         """As keys write it: ``<queue>`` or ``<queue>:kind=<kind>``, the kind escaped."""
-        return self.queue if self.kind is None else f"{self.queue}:kind={escaped(self.kind)}"
-
-
-def escaped(text: str) -> str:
-    """``text`` for a record key: each byte outside ``[A-Za-z0-9._-]`` as ``@`` and two hex digits."""
-    return "".join(chr(byte) if byte in _PLAIN else f"@{byte:02x}" for byte in text.encode())
+        return in_key(self.queue, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +112,71 @@ class Evidence:
     """What was read: rows of ``schemas.observations`` in any order, and the cursor before the first of them.
 
     ``after`` is the cursor of the scope's observation before the window, ``"0"`` when there is none. ``upto``
-    is that of the last observation read; with no rows it is ``after``.
+    is that of the last observation read; with no rows it is ``after``. ``made`` is what ``of_rows`` of a
+    learner that is ``RowByRow`` made of the frame, where that was done before the run.
     """
 
     frame: pl.DataFrame
     after: str = "0"
+    made: Sequence[Any] | None = None
 
     @property
     def upto(self) -> str:
         """The cursor of the last observation read."""
         newest = self.frame["cursor"].max()
         return self.after if newest is None else str(newest)
+
+    @property
+    def rows(self) -> int:
+        """How many observations were read."""
+        return self.frame.height
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Some columns of what was read, a bounded number of rows at a time, each before the next."""
+        yield self.frame.select(columns)
+
+
+class Parted(Evidence):
+    """A window too large to be read at once: it has no frame, and gives its rows in pieces of capture order.
+
+    ``read`` gives those columns of the window anew, part by part.
+    """
+
+    __slots__ = ("_read", "_rows", "_upto")
+    _read: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
+    _rows: int
+    _upto: str
+
+    def __init__(
+        self, rows: int, after: str, upto: str, read: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
+    ) -> None:
+        for name, value in (
+            ("after", after),
+            ("made", None),
+            ("_rows", rows),
+            ("_upto", upto),
+            ("_read", read),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """There is none. Raises LearnerError."""
+        raise LearnerError(f"a window of {self._rows} observations was read in parts: take its pieces")
+
+    @property
+    def upto(self) -> str:
+        """The cursor of the last observation read."""
+        return self._upto
+
+    @property
+    def rows(self) -> int:
+        """How many observations were read."""
+        return self._rows
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Some columns of the window, read anew."""
+        return self._read(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +200,10 @@ class Run:
 
     def counted(self, evidence: Evidence) -> pl.DataFrame:
         """The rows that may be counted, in capture order; no private ones when the output has a surface."""
-        frame = evidence.frame
+        return self.countable(evidence.frame)
+
+    def countable(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Of some rows those that may be counted, in capture order."""
         if self.surface is not None:
             frame = frame.filter(~pl.col("private"))
         return frame if frame["cursor"].is_sorted() else frame.sort("cursor")
@@ -227,6 +280,32 @@ class FollowsRecords(Protocol):
         """The cursor that a run would reach by ``run.records``; ``None`` when there is nothing to read."""
 
 
+@runtime_checkable
+class InParts(Protocol):
+    """A learner whose window may be read in parts, each anywhere, and whose parts merge exactly.
+
+    ``merged`` gives the bytes that ``learn`` gives over all of the window at once. ``examples`` is how many
+    of a group's newest runs are kept, ``group_bytes`` no more than what any group takes in the noun.
+    """
+
+    examples: int
+    group_bytes: int
+
+    def partial(self, run: Run, rows: pl.DataFrame) -> Partial:
+        """What some rows that count come to."""
+
+    def merged(self, run: Run, evidence: Evidence, pinned: Pinned, whole: Whole) -> Outcome:
+        """The nouns to publish; ``pinned`` has the window's runs that count, in capture order."""
+
+
+@runtime_checkable
+class RowByRow(Protocol):
+    """A learner most of whose work is for each row alone, and may be done ahead of its runs and elsewhere."""
+
+    def of_rows(self, rows: pl.DataFrame) -> Sequence[Any]:
+        """What each row comes to, in the rows' order, whatever run will read it."""
+
+
 class Plain:
     """What most learners answer alike; a learner may inherit it and say only what is its own.
 
@@ -290,20 +369,35 @@ def run_checks(learner: Learner, outcome: Outcome) -> list[CheckResult]:
     return [CheckResult(check.name, tuple(check.find(outcome))) for check in learner.checks]
 
 
+def over_observations(spec: Mapping[str, Any], rows: int) -> str | None:
+    """A sentence when a run over so many observations crosses the budget of a spec body."""
+    return _over(spec, {"observations": rows})
+
+
 def over_budget(spec: Mapping[str, Any], outcome: Outcome) -> str | None:
     """The first budget of a spec body that an outcome crosses, as a sentence; ``None`` within all of them.
 
     Runtime is for whoever runs the learner to measure.
     """
-    budget = spec["budget"]
-    whose = spec_key(spec["learner"], spec["strategy"], spec["version"])
-    size = sum(len(dumps(noun.body)) for noun in outcome.nouns)
     spent = {
-        "observations": outcome.evidence.frame.height,
-        "output_bytes": size,
+        "observations": outcome.evidence.rows,
+        "output_bytes": sum(len(dumps(noun.body)) for noun in outcome.nouns),
         "model_calls": outcome.model_calls,
     }
+    return _over(spec, spent)
+
+
+def _over(spec: Mapping[str, Any], spent: Mapping[str, int]) -> str | None:
+    whose = spec_key(spec["learner"], spec["strategy"], spec["version"])
     for name, amount in spent.items():
-        if amount > budget[name]:
-            return f"{whose} crosses its budget of {budget[name]} {name}: {amount}"
+        if amount > spec["budget"][name]:
+            return f"{whose} crosses its budget of {spec['budget'][name]} {name}: {amount}"
     return None
+
+
+def judgment(
+    learner: Learner, outcome: Outcome, spec: Mapping[str, Any]
+) -> tuple[str | None, list[CheckResult]]:
+    """The budget that an outcome crosses, if any, and how each check went, where none is crossed."""
+    crossed = over_budget(spec, outcome)
+    return crossed, run_checks(learner, outcome) if crossed is None else []

@@ -164,7 +164,10 @@ class Lessons:
             ("gate", gate, SCORE, self._gate),
         ):
             if named != known and given is None:
-                raise LearnerError(f"the {kind} {named!r} of the options is not at hand here")
+                raise LearnerError(
+                    f"the {kind} {named!r} of the options is not at hand here: install the package that "
+                    "offers it, or take the option out"
+                )
         threshold = run.options.get("threshold", DEFAULT_THRESHOLD)
         if summary is None:
             summary = evident.told() if self._proposer else evident.summary()

@@ -20,10 +20,10 @@ from learners.contract import (
     LearnerError,
     Noun,
     Outcome,
+    Plain,
     Reading,
     Run,
     Scope,
-    Wanted,
     common_fields,
     output_key,
 )
@@ -40,8 +40,7 @@ from schemas.memory import (
     SEGMENT_ENTRIES,
 )
 from tessera.advice.shapes import LEAST_FEATURES
-from tessera.canonical import dumps, utf16_key
-from tessera.errors import Fault
+from tessera.canonical import dumps
 from tessera.statistics import failure_reason
 
 COLUMNS = (
@@ -86,15 +85,11 @@ class _Pinned:
     number: int = 0
 
 
-class Memory:
-    """The learner. It takes no options."""
+class Memory(Plain):
+    """The learner. It takes no options, and no records beside the head, which pins all that a run needs."""
 
     spec: Mapping[str, Any] = MEMORY
     checks: Sequence[Check] = CHECKS
-
-    def option_faults(self, options: Mapping[str, Any], root: str) -> list[Fault]:
-        """Every option is one too many."""
-        return [Fault(f"{root}.{key}", "is not a known field") for key in sorted(options, key=utf16_key)]
 
     def state_key(self, scope: Scope, options: Mapping[str, Any]) -> tuple[str, str]:
         """The head."""
@@ -104,14 +99,10 @@ class Memory:
         """What was captured after the head's cursor, up to the budget."""
         return Reading(after=_before(run).cursor, limit=self.spec["budget"]["observations"], columns=COLUMNS)
 
-    def wanted(self, run: Run) -> Sequence[Wanted]:
-        """Nothing: the head pins all that a run needs to know of what it does not read."""
-        return ()
-
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
         """New segments for what was read, a manifest when the head pins too many, and the next head."""
         before = _before(run)
-        made = entries(run.counted(evidence))
+        made = _counted(run, evidence)
         # after a restart without an entry an empty segment keeps the numbers going: the head pins none older
         chunks = [made[at : at + SEGMENT_ENTRIES] for at in range(0, len(made), SEGMENT_ENTRIES)]
         if not chunks and not before.segments and before.number:
@@ -137,12 +128,25 @@ class Memory:
         }
         return Outcome(run, evidence, (*nouns, self._noun(run, "head", HEAD, fields)))
 
+    def of_rows(self, rows: pl.DataFrame) -> list[dict[str, Any]]:
+        """Their entries."""
+        return entries(rows)
+
     def _noun(self, run: Run, suffix: str, schema: str, fields: Mapping[str, Any]) -> Noun:
         store, key = output_key(self.spec, run.scope, suffix)
         return Noun(store, key, CATEGORY, {**common_fields(schema, self, run), **fields})
 
 
 LEARNER = Memory()
+
+
+def _counted(run: Run, evidence: Evidence) -> list[dict[str, Any]]:
+    """The entries of the rows that count, made now unless they were made before."""
+    rows = run.counted(evidence)
+    if evidence.made is None:
+        return entries(rows)
+    kept = set(map(str, rows["cursor"]))
+    return [entry for entry in evidence.made if entry["cursor"] in kept]
 
 
 def entries(frame: pl.DataFrame) -> list[dict[str, Any]]:

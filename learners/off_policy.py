@@ -73,13 +73,16 @@ class Draws:
 
 
 def supported(draws: Draws, *masses: Floats) -> NDArray[np.bool_]:
-    """The rows where no policy gives mass to an arm offered with weight 0. Masses are one value an arm
-    offered.
+    """The rows where each policy has an arm to take, and none gives mass to an arm offered with weight 0.
+
+    Masses are one value an arm offered.
     """
-    unreachable = np.zeros(len(draws.arm), dtype=bool)
-    for mass in masses:
-        unreachable |= (mass > 0) & (draws.weight == 0)
-    return ~np.logical_or.reduceat(unreachable, draws.starts) if len(draws) else np.zeros(0, dtype=bool)
+    good = np.ones(len(draws), dtype=bool)
+    if len(draws):
+        for mass in masses:
+            good &= np.add.reduceat(mass, draws.starts) > 0
+            good &= ~np.logical_or.reduceat((mass > 0) & (draws.weight == 0), draws.starts)
+    return good
 
 
 def predictions(draws: Draws) -> Floats:

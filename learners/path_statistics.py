@@ -10,17 +10,17 @@ from typing import Any
 
 import polars as pl
 
-from learners import statistics
+from learners import parts, statistics
 from learners.catalog import PATH_STATISTICS
 from learners.contract import (
     Check,
     Evidence,
     Noun,
     Outcome,
+    Plain,
     Reading,
     Run,
     Scope,
-    Wanted,
     common_fields,
     output_key,
 )
@@ -38,6 +38,8 @@ DRAWN = ("shim", "method", "harness", "model")
 DEFAULT_LAST = 1_000_000
 SMALL = 5
 EXAMPLES = 5
+GROUP_BYTES = 350
+"""No group is written in fewer bytes."""
 LABEL = "observational"
 LABEL_REASON = (
     "Paths saw different inputs, workers and times, so differences between groups are associations, not "
@@ -46,11 +48,13 @@ LABEL_REASON = (
 )
 
 
-class PathStatistics:
+class PathStatistics(Plain):
     """The learner: options ``dimensions`` (any of ``DIMENSIONS``, in any order) and ``last``."""
 
     spec: Mapping[str, Any] = PATH_STATISTICS
     checks: Sequence[Check] = CHECKS
+    examples = EXAMPLES
+    group_bytes = GROUP_BYTES
 
     def option_faults(self, options: Mapping[str, Any], root: str) -> list[Fault]:
         """What is wrong with the options."""
@@ -79,24 +83,37 @@ class PathStatistics:
             columns.add("draws")
         return Reading(last=int(run.options.get("last", DEFAULT_LAST)), columns=tuple(sorted(columns)))
 
-    def wanted(self, run: Run) -> Sequence[Wanted]:
-        """Nothing but its observations."""
-        return ()
-
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
         """One scorecard noun over the evidence."""
-        dimensions = dimensions_of(run.options)
         counted = run.counted(evidence)
+        found = groups(counted, dimensions_of(run.options))
+        return self._outcome(run, evidence, counted.height, statistics.runs_sha256(counted), found)
+
+    def partial(self, run: Run, rows: pl.DataFrame) -> parts.Partial:
+        """What a part of the window comes to."""
+        dimensions = dimensions_of(run.options)
+        return parts.partial(_kept(rows, dimensions), _names(dimensions), _COUNTS, EXAMPLES)
+
+    def merged(self, run: Run, evidence: Evidence, pinned: statistics.Pinned, whole: parts.Whole) -> Outcome:
+        """The same noun, of merged parts."""
+        dimensions = dimensions_of(run.options)
+        rows = parts.figures(whole) if pinned.count else []
+        found = _ordered(rows, dimensions) if pinned.count else groups(pl.DataFrame(), dimensions)
+        return self._outcome(run, evidence, pinned.count, pinned.sha256(), found)
+
+    def _outcome(
+        self, run: Run, evidence: Evidence, count: int, sha256: str, found: list[dict[str, Any]]
+    ) -> Outcome:
         store, key = self.state_key(run.scope, run.options)
         body = {
             **common_fields(BODY_SCHEMA, self, run),
             "cursor": evidence.upto,
-            "dimensions": list(dimensions),
-            "window": {"after": evidence.after, "upto": evidence.upto, "count": counted.height},
-            "runs_sha256": statistics.runs_sha256(counted),
+            "dimensions": list(dimensions_of(run.options)),
+            "window": {"after": evidence.after, "upto": evidence.upto, "count": count},
+            "runs_sha256": sha256,
             "label": LABEL,
             "label_reason": LABEL_REASON,
-            "groups": groups(counted, dimensions),
+            "groups": found,
         }
         return Outcome(run, evidence, (Noun(store, key, CATEGORY, body),))
 
@@ -117,15 +134,22 @@ def groups(frame: pl.DataFrame, dimensions: Sequence[str]) -> list[dict[str, Any
     """
     if not frame.height:
         return [] if dimensions else [_group(dict(_NOTHING), ())]
-    kept = statistics.measured(frame).with_columns(
-        *(_VALUES[dimension].alias(_named(dimension)) for dimension in dimensions),
-        _randomized(dimensions).alias("drawn"),
-    )
-    names = [_named(dimension) for dimension in dimensions]
-    rows = statistics.grouped(kept, names, _TALLIES)
+    rows = statistics.grouped(_kept(frame, dimensions), _names(dimensions), (*_COUNTS, _NEWEST))
     run_ids = _examples(frame, rows)
     for row in rows:
         row["example_run_ids"] = [run_ids[cursor] for cursor in sorted(row.pop("newest"), reverse=True)]
+    return _ordered(rows, dimensions)
+
+
+def _kept(frame: pl.DataFrame, dimensions: Sequence[str]) -> pl.DataFrame:
+    return statistics.measured(frame).with_columns(
+        *(_VALUES[dimension].alias(_named(dimension)) for dimension in dimensions),
+        _randomized(dimensions).alias("drawn"),
+    )
+
+
+def _ordered(rows: list[dict[str, Any]], dimensions: Sequence[str]) -> list[dict[str, Any]]:
+    names = _names(dimensions)
     rows.sort(key=lambda row: (-row["attempts"], [_null_first(row[name]) for name in names]))
     return [_group(row, dimensions) for row in rows]
 
@@ -148,12 +172,12 @@ _VALUES: dict[str, pl.Expr] = {
     "model": _DECLARED_NONE.otherwise(pl.col("model")),
     "tagset": pl.col("tags").list.join(","),
 }
-_TALLIES = (
+_COUNTS = (
     (pl.col("origin") == "imported").sum().cast(pl.Int64).alias("imported"),
     (pl.col("worker_outcome") == "blocked").sum().cast(pl.Int64).alias("blocked"),
     pl.col("drawn").sum().cast(pl.Int64).alias("randomized"),
-    pl.col("cursor").top_k(EXAMPLES).alias("newest"),
 )
+_NEWEST = pl.col("cursor").top_k(EXAMPLES).alias("newest")
 _NOTHING: dict[str, Any] = {
     "attempts": 0,
     "accepted": 0,
@@ -176,6 +200,10 @@ _NOTHING: dict[str, Any] = {
 
 def _named(dimension: str) -> str:
     return f"dimension.{dimension}"
+
+
+def _names(dimensions: Sequence[str]) -> list[str]:
+    return [_named(dimension) for dimension in dimensions]
 
 
 def _group(row: dict[str, Any], dimensions: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from learners.contract import Check, Outcome
-from learners.statistics import runs_sha256
+from learners.statistics import Pinned
 from tessera.canonical import dumps
 
 _PARTS = ("accepted", "distinct_tasks", "retried", "imported", "blocked", "randomized")
@@ -63,16 +63,16 @@ def groups_are_unique(outcome: Outcome) -> Sequence[str]:
 
 def runs_are_pinned(outcome: Outcome) -> Sequence[str]:
     """The digest of the runs and their count, recomputed from the evidence."""
-    counted = outcome.run.counted(outcome.evidence)
-    sha256 = runs_sha256(counted)
+    pinned = Pinned()
+    for rows in outcome.evidence.pieces(("cursor", "run_id", "private")):
+        pinned.add_rows(outcome.run.countable(rows))
+    sha256, count = pinned.sha256(), pinned.count
     faults = []
     for noun in outcome.nouns:
         if noun.body["runs_sha256"] != sha256:
             faults.append(f"{noun.key}: runs_sha256 {noun.body['runs_sha256']}, recomputed {sha256}")
-        if noun.body["window"]["count"] != counted.height:
-            faults.append(
-                f"{noun.key}: window counts {noun.body['window']['count']} of {counted.height} runs"
-            )
+        if noun.body["window"]["count"] != count:
+            faults.append(f"{noun.key}: window counts {noun.body['window']['count']} of {count} runs")
     return faults
 
 

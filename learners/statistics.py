@@ -113,16 +113,22 @@ def grouped(frame: pl.DataFrame, by: Sequence[str], extra: Sequence[pl.Expr] = (
     outcomes = _known(kept, [*keys, "worker_outcome"]).agg(pl.len().alias("value"))
     problems = kept.select(*keys, "went_wrong").filter(pl.col("went_wrong").list.len() > 0)
     nested: dict[str, dict[int, Any]] = {
-        "median_cost": _mappings(core, costs, keys, "cost_currency"),
-        "worker_outcomes": _mappings(core, outcomes, keys, "worker_outcome"),
-        "failure_reasons": _ranked(core, kept, keys, "failure_text"),
-        "problems": _ranked(core, problems.explode("went_wrong"), keys, "went_wrong"),
+        "median_cost": mappings(_placed(core, costs, keys), "cost_currency", "value"),
+        "worker_outcomes": mappings(_placed(core, outcomes, keys), "worker_outcome", "value"),
+        "failure_reasons": _texts(core, kept, keys, "failure_text"),
+        "problems": _texts(core, problems.explode("went_wrong"), keys, "went_wrong"),
     }
-    rows = core.drop("group", *([] if by else ["all"])).to_dicts()
-    for group, row in enumerate(rows):
+    core = core if by else core.drop("all")
+    return rows(core, **nested)
+
+
+def rows(core: pl.DataFrame, **nested: Mapping[int, Any]) -> list[dict[str, Any]]:
+    """Each row of ``core`` but its ``group`` as a mapping, with what nests of that group."""
+    found = core.drop("group").to_dicts()
+    for group, row in zip(core["group"], found, strict=True):
         for name, values in nested.items():
             row[name] = values.get(group, {} if name in ("median_cost", "worker_outcomes") else [])
-    return rows
+    return found
 
 
 def _known(frame: pl.DataFrame, by: list[str], *others: str) -> Any:
@@ -131,29 +137,39 @@ def _known(frame: pl.DataFrame, by: list[str], *others: str) -> Any:
     return frame.select(*by, *others).filter(known).group_by(by)
 
 
-def _mappings(
-    core: pl.DataFrame, values: pl.DataFrame, keys: list[str], name: str
-) -> dict[int, dict[str, Any]]:
+def _placed(core: pl.DataFrame, values: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    return core.select("group", *keys).join(values, on=keys, nulls_equal=True)
+
+
+def mappings(placed: pl.DataFrame, key: str, value: str) -> dict[int, dict[str, Any]]:
+    """The pairs of ``key`` and ``value`` of each ``group``."""
     found: dict[int, dict[str, Any]] = {}
-    placed = core.select("group", *keys).join(values, on=keys, nulls_equal=True)
-    for group, key, value in placed.select("group", name, "value").iter_rows():
-        found.setdefault(group, {})[key] = value
+    for group, name, held in placed.select("group", key, value).iter_rows():
+        found.setdefault(group, {})[name] = held
     return found
 
 
-def _ranked(
+def _texts(
     core: pl.DataFrame, frame: pl.DataFrame, keys: list[str], text: str
 ) -> dict[int, list[dict[str, Any]]]:
     """Each group's most frequent normalized texts; equal raw texts are counted before they are normalized."""
     raw = _known(frame, [*keys, text]).agg(pl.len().cast(pl.Int64).alias("count"))
     reasons = raw.with_columns(failure_reasons(pl.col(text)).alias("text"))
     counts = reasons.group_by([*keys, "text"]).agg(pl.col("count").sum())
-    placed = core.select("group", *keys).join(counts, on=keys, nulls_equal=True)
-    placed = placed.with_columns(text_order(placed["text"]).alias("order"))
-    ranked = placed.sort("group", "count", "order", descending=[False, True, False])
-    first = ranked.group_by("group", maintain_order=True).head(MOST_FREQUENT)
+    return listed(most_frequent(_placed(core, counts, keys).select("group", "text", "count")))
+
+
+def most_frequent(counts: pl.DataFrame) -> pl.DataFrame:
+    """Of ``group, text, count`` each group's rows with the highest counts, in their order."""
+    ordered = counts.with_columns(text_order(counts["text"]).alias("order"))
+    ranked = ordered.sort("group", "count", "order", descending=[False, True, False])
+    return ranked.group_by("group", maintain_order=True).head(MOST_FREQUENT).select("group", "text", "count")
+
+
+def listed(ranked: pl.DataFrame) -> dict[int, list[dict[str, Any]]]:
+    """The ``text`` and ``count`` of each ``group``, in the rows' order."""
     found: dict[int, list[dict[str, Any]]] = {}
-    for group, reason, count in first.select("group", "text", "count").iter_rows():
+    for group, reason, count in ranked.select("group", "text", "count").iter_rows():
         found.setdefault(group, []).append({"text": reason, "count": count})
     return found
 
@@ -169,11 +185,37 @@ def text_order(texts: pl.Series) -> pl.Series:
     return texts.replace_strict(distinct, range(len(distinct)), default=None, return_dtype=pl.Int64)
 
 
+class Pinned:
+    """Runs pinned by a digest, taken in capture order: SHA-256 over their ids joined by U+000A."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._hashed = hashlib.sha256()
+
+    def add(self, count: int, ids: bytes) -> None:
+        """The next runs: how many, and their ids joined by U+000A."""
+        if count:
+            self._hashed.update(b"\n" + ids if self.count else ids)
+            self.count += count
+
+    def add_rows(self, frame: pl.DataFrame) -> None:
+        """The next runs: rows with a ``run_id``, in capture order."""
+        for start in range(0, frame.height, _HASHED_AT_ONCE):
+            part = frame["run_id"].slice(start, _HASHED_AT_ONCE)
+            self.add(len(part), run_ids(part))
+
+    def sha256(self) -> str:
+        """The digest in hex; of nothing when there are no runs."""
+        return self._hashed.hexdigest()
+
+
+def run_ids(ids: pl.Series) -> bytes:
+    """Run ids joined by U+000A."""
+    return "\n".join(ids.to_list()).encode()
+
+
 def runs_sha256(frame: pl.DataFrame) -> str:
-    """SHA-256 over the run ids in capture order joined by U+000A; of nothing when there are no rows."""
-    run_ids = frame.sort("cursor")["run_id"] if not frame["cursor"].is_sorted() else frame["run_id"]
-    hashed = hashlib.sha256()
-    for start in range(0, len(run_ids), _HASHED_AT_ONCE):
-        part = run_ids.slice(start, _HASHED_AT_ONCE)
-        hashed.update((b"\n" if start else b"") + "\n".join(part.to_list()).encode())
-    return hashed.hexdigest()
+    """The digest of all runs of ``frame``, whose rows may come in any order."""
+    pinned = Pinned()
+    pinned.add_rows(frame if frame["cursor"].is_sorted() else frame.sort("cursor"))
+    return pinned.sha256()

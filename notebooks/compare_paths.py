@@ -39,7 +39,7 @@ def the_lake(Lake, Settings, again, mo, pages):
         lake.open("scorecards") is None,
         pages.block(pages.nothing_yet("The lake has no scorecards yet", lake.location, *pages.EMPTY_STEPS)),
     )
-    table = lake.scan("scorecards").collect()
+    table = lake.collect(lake.scan("scorecards"))
     mo.stop(table.is_empty(), mo.md("The scorecards hold no groups yet: no run has been counted."))
     return (table,)
 

@@ -102,7 +102,7 @@ def the_lesson(chosen, found, mo, pages):
     pages.block(
         "<h1>A lesson, followed to its runs</h1>"
         '<blockquote style="border-left:4px solid #1f6feb;margin:.75rem 0;padding:.25rem 1rem">'
-        f"{pages.shown(entry['text'])}</blockquote>"
+        f"{pages.shown(entry['text'], most=2200)}</blockquote>"
         f"<p>Lesson <code>{pages.shown(entry['key'])}</code> in <code>{pages.shown(record['store'])} / "
         f"{pages.shown(record['key'])}</code>, version {record['version']}, sha256 "
         f"<code>{record['sha256'][:16]}…</code> ({_digest}). Earned {pages.shown(entry['earned_at'])}, to be "
@@ -202,7 +202,7 @@ def runs(mo, pages, steps):
     _rows = _followed.runs.reverse().head(20).to_dicts()
     _titles = {
         "cursor": "cursor#",
-        "run_id": "run#",
+        "run_id": "run",
         "kind": "kind",
         "method": "method",
         "result": "result",

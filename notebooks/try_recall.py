@@ -192,7 +192,7 @@ def matches_table(found, pages):
     ]
     _titles = {
         "rank": "rank#",
-        "run": "run#",
+        "run": "run",
         "likeness": "likeness#",
         "result": "result",
         "kind": "kind",

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from pipelines import jobs, sensors
+from pipelines.executor import by_settings
 from pipelines.resources import BY_SETTINGS
 
 ASSET_MODULES = (
@@ -32,7 +33,7 @@ def definitions(
         jobs=[jobs.workspace, jobs.pull],
         sensors=sensors.of_workspace(every_seconds),
         resources={**BY_SETTINGS, **resources},
-        executor=dg.in_process_executor,  # a run is one process: it holds its queue's turn from end to end
+        executor=by_settings,  # one process a run, here or on a cluster: it has its queue's turn throughout
     )
 
 

@@ -15,6 +15,7 @@ from assets.lake import TABLES, Lake
 from assets.upkeep import damaged, files
 from assets.views import LakeError, View
 from pipelines import resources, turns
+from pipelines.due import AWAY
 from schemas import pages
 from tessera.canonical import digest
 from tessera.client import Client
@@ -69,6 +70,8 @@ def examine(settings: Settings, client: Client, chosen: list[str] | None = None)
         try:
             lake.check_view(queue, view)
             _rows(lake, client, queue, looked)
+        except AWAY:
+            raise
         except TesseraError as error:
             looked.add(f"queue {queue}", str(error), f"workspace rebuild --queue {queue}")
     _nouns(client, lake, looked)
@@ -112,8 +115,9 @@ def _rows(lake: Lake, client: Client, queue: str, looked: Looked) -> None:
     rows = lake.observations(queue, columns=["cursor", "run_id"])
     looked.count("rows", rows.height)
     cursors = rows["cursor"]
-    if cursors.n_unique() != rows.height or rows["run_id"].n_unique() != rows.height:
-        looked.add(where, f"{rows.height - cursors.n_unique()} cursors stand twice in the lake", remedy)
+    distinct = min(cursors.n_unique(), rows["run_id"].n_unique())
+    if distinct != rows.height:
+        looked.add(where, f"{rows.height - distinct} runs or cursors stand twice in the lake", remedy)
     if rows.height and int(cursors[-1]) > cursor:
         looked.add(where, f"the lake has a row at {cursors[-1]}, behind its own cursor {cursor}", remedy)
     readable = _count(client, queue, 0) - _count(client, queue, cursor)
@@ -149,7 +153,7 @@ def _quarantined(lake: Lake, queue: str) -> int:
     table = lake.open("quarantine")
     if table is None:
         return 0
-    mine = pl.scan_delta(table).filter(pl.col("queue") == queue).select("item_sha256").collect()
+    mine = lake.collect(table.lazy().filter(pl.col("queue") == queue).select("item_sha256"))
     return mine["item_sha256"].n_unique()
 
 
@@ -245,6 +249,8 @@ def _cursor(client: Client, lake: Lake, record: Mapping[str, Any], where: str, l
     queue, cursor = body["scope"]["queue"], body["cursor"]
     try:
         client.pending(queue, after=cursor, cap=1)
+    except AWAY:
+        raise
     except TesseraError as error:
         looked.add(
             where,
@@ -266,12 +272,12 @@ def _tables(client: Client, lake: Lake, looked: Looked) -> None:
         table = lake.open(name)
         if table is None:
             continue
-        columns = pl.scan_delta(table).collect_schema().names()
+        columns = table.lazy().collect_schema().names()
         if not {"queue", "key", "version", "sha256"} <= set(columns):
             continue
         try:
-            copies = pl.scan_delta(table).select("queue", "key", "version", "sha256").unique().collect()
-        except (OSError, pl.exceptions.PolarsError):
+            copies = lake.collect(table.lazy().select("queue", "key", "version", "sha256").unique())
+        except LakeError:
             continue  # a file is gone: that was told
         for queue, key, version, sha256 in copies.sort("queue", "key", "version").iter_rows():
             looked.count("copies of nouns")

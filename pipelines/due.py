@@ -16,6 +16,8 @@ from tessera.client import Client
 from tessera.errors import ConnectionFault, TesseraError, Unauthorized, Unavailable
 
 NEW = "new observations"
+AWAY = (ConnectionFault, Unavailable, Unauthorized)
+"""What a store raises that does not answer, or not to this key: no fault of what was asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def of_queue(client: Client, queue: str, config: Mapping[str, Any] | None = None
     """
     try:
         entries = specs.entries_of(client, queue, config)
-    except (ConnectionFault, Unavailable, Unauthorized):
+    except AWAY:
         raise
     except TesseraError as error:
         yield Entry("config", queue, "off", problem=str(error))
@@ -58,7 +60,7 @@ def of_queue(client: Client, queue: str, config: Mapping[str, Any] | None = None
     for entry in entries:
         try:
             yield of_entry(client, entry, entries)
-        except (ConnectionFault, Unavailable, Unauthorized):
+        except AWAY:
             raise
         except TesseraError as error:
             yield Entry(entry["spec"], queue, entry["mode"], problem=str(error))

@@ -15,9 +15,16 @@ from dagster_shared.error import SerializableErrorInfo
 from assets.partitions import queues
 from tessera.errors import TesseraError
 
-_OURS = ("tessera.", "assets.", "schemas.", "learners.", "dagster._core.definitions.events.Failure")
+_OURS = (
+    "tessera.",
+    "assets.",
+    "pipelines.",
+    "schemas.",
+    "learners.",
+    "dagster._core.definitions.events.Failure",
+)
 """Errors whose sentence is ours, so that their class need not be told."""
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(slots=True)
@@ -54,29 +61,34 @@ def add_queues(instance: dg.DagsterInstance, names: Sequence[str]) -> None:
 
 
 def run(job: dg.JobDefinition, instance: dg.DagsterInstance, queue: str) -> Outcome:
-    """One run of a job for a queue, in this process; an error of the run is an outcome, not raised.
+    """One run of a job for a queue, in this process; an error of it is an outcome, not raised.
 
     A signal that asks this process to end is a KeyboardInterrupt, whatever Dagster makes of it.
     """
     try:
         add_queues(instance, [queue])
         result = job.execute_in_process(
-            instance=instance, partition_key=queue, raise_on_error=False, run_config=_QUIET
+            instance=instance, partition_key=queue, raise_on_error=False, run_config=QUIET
         )
-    except dg.DagsterError as error:
+    except Exception as error:  # of Dagster, or of the database that it writes its history into
         return Outcome(queue, job.name, error=sentence(error))
     except dg.DagsterExecutionInterruptedError as interrupted:
         raise KeyboardInterrupt from interrupted
+    return outcome(result, queue, job.name)
+
+
+def outcome(result: dg.ExecuteInProcessResult | dg.JobExecutionResult, queue: str, job: str) -> Outcome:
+    """What a run's events say of it; one whose process was asked to end is a KeyboardInterrupt."""
     if any(_interrupted(event) for event in result.all_events):
         raise KeyboardInterrupt  # Dagster took it for a failure of the run, which is recorded
-    outcome = Outcome(queue, job.name, run_id=result.run_id)
+    found = Outcome(queue, job, run_id=result.run_id)
     for event in result.all_events:
         if event.is_step_materialization:
             made = event.step_materialization_data.materialization
-            outcome.materialized[made.asset_key.to_user_string()] = _plain(made.metadata)
+            found.materialized[made.asset_key.to_user_string()] = _plain(made.metadata)
     if not result.success:
-        outcome.error = "; ".join(_failures(result.all_events)) or "the run failed; see its log in the UI"
-    return outcome
+        found.error = "; ".join(_failures(result.all_events)) or "the run failed; see its log in the UI"
+    return found
 
 
 def report(instance: dg.DagsterInstance, asset: str, queue: str, metadata: dict[str, Any]) -> None:
@@ -129,6 +141,8 @@ def _interrupted(event: dg.DagsterEvent) -> bool:
 
 def _failures(events: Sequence[dg.DagsterEvent]) -> list[str]:
     errors = [event.step_failure_data.error for event in events if event.is_step_failure]
+    if not errors:  # no step was to blame, so the run says itself what went wrong
+        errors = [event.job_failure_data.error for event in events if event.is_run_failure]
     return list(dict.fromkeys(_root(error) for error in errors if error is not None))
 
 

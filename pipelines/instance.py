@@ -1,12 +1,17 @@
 """Dagster's home: made on demand, with telemetry off and limits that SQLite carries.
 
-Promises to leave a `dagster.yaml` that is there alone. Leaves out what runs in it.
+Promises to leave a `dagster.yaml` that is there alone, and one sentence when the history it names cannot be
+opened. Leaves out what runs in it.
 """
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tessera.errors import TesseraError
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
@@ -33,6 +38,10 @@ concurrency:
 """
 
 
+class HistoryError(TesseraError):
+    """Dagster's history cannot be opened; nothing was done."""
+
+
 def prepare(home: Path) -> Path:
     """Make Dagster's home and its configuration where they are absent; returns the home."""
     home.mkdir(parents=True, exist_ok=True)
@@ -51,6 +60,19 @@ def instance(home: Path) -> "DagsterInstance":
 
     prepare(home)
     # its tables are made when it is first opened; two that make them at once trip over each other
-    with (home / ".opening").open("ab") as file:
+    with opening(home), (home / ".opening").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         return DagsterInstance.from_config(str(home))
+
+
+@contextmanager
+def opening(home: Path) -> Iterator[None]:
+    """Say of a history that cannot be opened which one it is; raises HistoryError for whatever was raised."""
+    try:
+        yield
+    except Exception as error:  # each kind of storage has its own
+        told = [str(one).strip().partition("\n")[0] for one in (error, error.__cause__) if one is not None]
+        raise HistoryError(
+            f"Dagster's history of {home} cannot be opened ({'; '.join(told)}): look at "
+            f"{home / 'dagster.yaml'}, and whether the database that it names answers"
+        ) from error

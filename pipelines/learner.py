@@ -102,6 +102,7 @@ def install(
 def configure(
     spec: Spec,
     queue: Annotated[str, typer.Option("--queue", help="The queue to learn from.")],
+    kind: Annotated[str | None, typer.Option("--kind", help="Of this kind of work in it alone.")] = None,
     mode: Annotated[str, typer.Option("--mode", help="active, shadow or off.")] = "active",
     surface: Annotated[
         bool, typer.Option("--surface", help="Show what is learned to the readers of the queue.")
@@ -109,7 +110,7 @@ def configure(
     option: Options = None,
     as_json: Json = False,
 ) -> None:
-    """Set one entry of the config noun: switch a spec on, to shadow or off for a queue."""
+    """Set one entry of the config noun: switch a spec on, to shadow or off for a queue or a kind in it."""
     from assets import specs as installed
     from tessera.client import Client
 
@@ -117,12 +118,15 @@ def configure(
         raise typer.BadParameter(f"{mode!r} is not one of {', '.join(MODES)}", param_hint="'--mode'")
     options = _options(option)
     with Client() as client:
-        version, entry = installed.configure(client, spec, queue, mode=mode, surface=surface, options=options)
+        version, entry = installed.configure(
+            client, spec, queue, kind=kind, mode=mode, surface=surface, options=options
+        )
     if as_json:
         say_json({"version": version, "entry": entry})
     else:
-        seen = f"readers of {queue}" if "surface" in entry else "only the key that writes it, and admins"
-        say(f"{spec} is {mode} on {queue} (config version {version}); what it learns is for {seen}")
+        scope = queue if kind is None else f"{shown(kind)} in {queue}"
+        seen = f"readers of {scope}" if "surface" in entry else "only the key that writes it, and admins"
+        say(f"{spec} is {mode} on {scope} (config version {version}); what it learns is for {seen}")
 
 
 @app.command()

@@ -32,7 +32,7 @@ LOOKS: dict[str, Any] = {
     "legend": {"labelFontSize": 12, "titleFontSize": 12},
     "header": {"labelFontSize": 13},
 }
-_TEXT = 160
+_TEXT, _WORD = 160, 26
 _CELL = "padding:.25rem .45rem;text-align:{};border-bottom:1px solid #d0d7de;vertical-align:top"
 
 
@@ -95,9 +95,7 @@ def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], most: i
 
     Unknown is a dash, never 0. Past `most` rows it says how many there are.
     """
-    sides = {
-        name: "right;white-space:nowrap" if title.endswith("#") else "left" for name, title in columns.items()
-    }
+    sides = {name: _side(title, [row[name] for row in rows[:most]]) for name, title in columns.items()}
     head = "".join(
         f'<th style="{_CELL.format(sides[name].partition(";")[0])}">{escape(title.removesuffix("#"))}</th>'
         for name, title in columns.items()
@@ -113,16 +111,25 @@ def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], most: i
     return f'<table style="{style}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}'
 
 
-def shown(value: Any) -> str:
-    """A value as harmless text: unknown is a dash, floats have three digits, long texts are cut."""
+def _side(title: str, values: Sequence[Any]) -> str:
+    """How a column's cells stand: numbers to the right; numbers, names and ids in one line."""
+    words = all(len(str(value)) <= _WORD and " " not in str(value) for value in values)
+    wrap = ";white-space:nowrap" if words or title.endswith("#") else ""
+    return ("right" if title.endswith("#") else "left") + wrap
+
+
+def shown(value: Any, most: int = _TEXT) -> str:
+    """A value as harmless text: unknown is a dash, floats have three digits, texts beyond `most` are cut."""
     if value is None:
         return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return f"{value:,}"
     text = " ".join(str(value).split())
-    return escape(text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…")
+    return escape(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
 def span(low: float | None, high: float | None) -> str | None:

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from assets.lake import Lake
-from pipelines.turns import Told, Turns
+from assets.spread import Processes, Spread
+from pipelines import cluster, shared_turns
+from pipelines.turns import KEEPER, Told, Turns, kept
 from tessera.client import Client
 from tessera.settings import Settings
 from tessera.transport import Backoff
@@ -37,7 +39,15 @@ def ticks(_: dg.InitResourceContext) -> Iterator[Client]:
 def lake(context: dg.InitResourceContext) -> Iterator[Lake]:
     """The lake of the settings."""
     settings = Settings.from_environment()
-    yield from in_turn(context, Lake(settings.lake), turns_of(settings), _log(context))
+    yield from in_turn(context, lake_at(settings), turns_of(settings), _log(context))
+
+
+def lake_at(settings: Settings) -> Lake:
+    """The lake of the settings, with how work on a large queue is divided."""
+    divided = cluster.mapper()
+    if divided is map and settings.processes > 1:
+        divided = Processes(settings.processes)
+    return Lake(settings.lake, spread=Spread(settings.part_rows, divided))
 
 
 def lake_of(lake: Lake, turns: Turns, told: Told) -> dg.ResourceDefinition:
@@ -51,19 +61,20 @@ def lake_of(lake: Lake, turns: Turns, told: Told) -> dg.ResourceDefinition:
 
 
 def in_turn(context: dg.InitResourceContext, lake: Lake, turns: Turns, told: Told | None) -> Iterator[Lake]:
-    """The lake, for as long as the run has the turn of its queue; outside a queue's run at once."""
+    """The lake, for as long as the run has the turn of its queue, if it has one; outside a run at once."""
     run = context.run
-    queue = None if run is None else run.tags.get(PARTITION)
-    if run is None or queue is None:
+    if run is None or kept.get() == run.run_id:
         yield lake
         return
-    with turns.take(queue, run.run_id, told=told):
+    if context.instance is not None:
+        context.instance.add_run_tags(run.run_id, {KEEPER: turns.name})
+    with turns.take(run.tags.get(PARTITION), run.run_id, told=told):
         yield lake
 
 
 def turns_of(settings: Settings) -> Turns:
-    """The turns of the workspace of these settings."""
-    return Turns(settings.home / "turns")
+    """The turns of these settings' workspace: of this machine, or of all that share Dagster's history."""
+    return shared_turns.of(settings.dagster_home) or Turns(settings.home / "turns")
 
 
 def _log(context: dg.InitResourceContext) -> Told | None:

@@ -1,9 +1,11 @@
 """What `workspace status` shows on one screen: what is behind, what failed, and what to do.
 
-Promises to read and never to write, and to show what it can when the store does not answer. Leaves out
+Promises to read and never to write, and to show what it can when the store or Dagster's history does not
+answer. Leaves out
 holding the lake against the store: that is `pipelines.doctor`.
 """
 
+from contextlib import ExitStack
 from typing import Any
 
 from rich.console import Console
@@ -20,7 +22,7 @@ MOST_TOLD = 12
 
 
 def read(settings: Settings, chosen: list[str] | None) -> dict[str, Any]:
-    """The situation as a JSON object; `error` is null when the store answers and the lake is its."""
+    """The situation as a JSON object; `error` is null when store and history answer and the lake fits."""
     lake = Lake(settings.lake)
     found: dict[str, Any] = {
         "store": {"url": settings.url, "store_id": None},
@@ -36,23 +38,22 @@ def read(settings: Settings, chosen: list[str] | None) -> dict[str, Any]:
     }
     names = set(lake.queues())
     client, view = None, None
-    try:
-        client = Client(settings.url, settings.require_key())
-        view = View.of(client.whoami())
-        found["store"]["store_id"] = view.store_id
-        lake.check_store(view.store_id)
-        names |= {name for name in client.queues()["queues"] if not name.startswith("learn.")}
-    except TesseraError as error:
-        found["error"] = str(error)
-    asked = list(dict.fromkeys(chosen)) if chosen else sorted(names)
-    usable = client if found["error"] is None else None
-    found["queues"] = [_queue(lake, usable, view, name) for name in asked]
-    _add_history(settings, found)
-    if usable is not None:
-        _add_learning(usable, found)
+    with ExitStack() as opened:
+        try:
+            client = opened.enter_context(Client(settings.url, settings.require_key()))
+            view = View.of(client.whoami())
+            found["store"]["store_id"] = view.store_id
+            lake.check_store(view.store_id)
+            names |= {name for name in client.queues()["queues"] if not name.startswith("learn.")}
+        except TesseraError as error:
+            _tell(found, error)
+        asked = list(dict.fromkeys(chosen)) if chosen else sorted(names)
+        usable = client if found["error"] is None else None
+        found["queues"] = [_queue(lake, usable, view, name) for name in asked]
+        _add_history(settings, found)
+        if usable is not None:
+            _add_learning(usable, found)
     found["todo"] = todo(found)
-    if client is not None:
-        client.close()
     return found
 
 
@@ -99,7 +100,11 @@ def _add_learning(client: Client, found: dict[str, Any]) -> None:
                 }
             )
     except TesseraError as error:
-        found["error"] = str(error)
+        _tell(found, error)
+
+
+def _tell(found: dict[str, Any], error: TesseraError) -> None:
+    found["error"] = "; ".join(filter(None, (found["error"], str(error))))
 
 
 def todo(found: dict[str, Any]) -> list[str]:
@@ -149,11 +154,14 @@ def _add_history(settings: Settings, found: dict[str, Any]) -> None:
         for key in defs.resolve_asset_graph().get_all_asset_keys()
         if key.to_user_string() != "lag"
     ]
-    with instance.instance(settings.dagster_home) as dagster:
-        found["left_behind"] = turns.left_behind(dagster, resources.turns_of(settings))
-        for entry in entries:
-            entry["materialized"] = history.last_materializations(dagster, sorted(assets), entry["queue"])
-            entry["failure"] = history.last_failure(dagster, entry["queue"])
+    try:
+        with instance.instance(settings.dagster_home) as dagster:
+            found["left_behind"] = turns.left_behind(dagster, resources.turns_of(settings))
+            for entry in entries:
+                entry["materialized"] = history.last_materializations(dagster, sorted(assets), entry["queue"])
+                entry["failure"] = history.last_failure(dagster, entry["queue"])
+    except instance.HistoryError as error:
+        _tell(found, error)
 
 
 def show(found: dict[str, Any], out: Console) -> None:

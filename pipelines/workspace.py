@@ -175,16 +175,17 @@ def run_all(
     job_name: str = "workspace",
     tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run a job for each queue in this process; `tell` is given each outcome, as a document, in turn."""
+    """Run a job for each queue, here or on the cluster; `tell` is given each outcome as a document."""
     if not names:
         return []
-    from assets.lake import Lake
+    if settings.dask is not None:
+        return _dispatched(settings, settings.dask, names, job_name, tell)
     from assets.pull import watcher
     from pipelines import history, instance, resources, turns
     from pipelines.definitions import definitions
 
     waits = resources.turns_of(settings)
-    lake = resources.lake_of(Lake(settings.lake), waits, lambda said: err.print(escape(said)))
+    lake = resources.lake_of(resources.lake_at(settings), waits, lambda said: err.print(escape(said)))
     job = definitions({"store": client, "lake": lake}).resolve_job_def(job_name)
     outcomes = []
     with instance.instance(settings.dagster_home) as dagster:
@@ -199,6 +200,34 @@ def run_all(
             if tell is not None:
                 tell(outcome.document())
     return outcomes
+
+
+def _dispatched(
+    settings: Settings,
+    address: str,
+    names: list[str],
+    job_name: str,
+    tell: Callable[[dict[str, Any]], None] | None,
+) -> list[dict[str, Any]]:
+    """A job for each queue, as many at once as the cluster has workers."""
+    from pipelines import dispatch, history, instance, resources, turns
+
+    done = 0
+    with (
+        instance.instance(settings.dagster_home) as dagster,
+        _progress(f"{len(names)} queues on {address}", "queues done") as progress,
+    ):
+        turns.end_left_behind(dagster, resources.turns_of(settings))
+
+        def ended(outcome: history.Outcome) -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress(done)
+            if tell is not None:
+                tell(outcome.document())
+
+        return [one.document() for one in dispatch.run(address, job_name, dagster, names, ended)]
 
 
 def _queues(client: Client, chosen: list[str] | None) -> list[str]:
@@ -248,14 +277,14 @@ def _print_json(value: Any) -> None:
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[Callable[[int], None] | None]:
+def _progress(title: str, counted: str = "runs read") -> Iterator[Callable[[int], None] | None]:
     """A bar on a terminal for what takes over two seconds; nothing elsewhere."""
     if not err.is_terminal:
         yield None
         return
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}: {task.completed} runs read"),
+        TextColumn(f"{{task.description}}: {{task.completed}} {counted}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bar:

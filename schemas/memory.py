@@ -21,6 +21,7 @@ from tessera.advice.shapes import (
     SEGMENT_ENTRIES,
 )
 from tessera.fingerprints import SCHEME
+from tessera.observations import TRAINING_CORPUS
 
 __all__ = [
     "CATEGORY",
@@ -106,7 +107,6 @@ def rows(
     queue: str, head: str, segment: str, sha256: str, body_entries: Sequence[Mapping[str, Any]]
 ) -> pl.DataFrame:
     """A segment's entries as rows of the table, in their order."""
-    use_policy = "excluded_by_default"
     made = []
     for position, entry in enumerate(body_entries):
         cost = entry["cost"] or {}
@@ -121,7 +121,7 @@ def rows(
                 "position": position,
                 "scheme": SCHEME,
                 **{f"cost_{name}": cost.get(name) for name in ("amount", "currency", "source")},
-                "use_policy": use_policy,
+                "use_policy": TRAINING_CORPUS,
             }
         )
     return pl.DataFrame(

@@ -14,8 +14,7 @@ import polars as pl
 from schemas.rules import free, integer, mapping, name
 from tessera.checks import Check, text
 from tessera.errors import Fault
-
-USE_POLICY = "excluded_by_default"
+from tessera.observations import TRAINING_CORPUS
 
 PREFIX: dict[str, Any] = {
     "queue": pl.String(),
@@ -70,7 +69,7 @@ COMMON: dict[str, Check] = {
     "spec": mapping({"store": name, "key": text(512), "version": integer(1), "sha256": SHA256}),
     "scope": mapping({"queue": name}, {"kind": text(64)}),
     "options": free,
-    "use_policy": mapping({"training_corpus": choice(USE_POLICY)}),
+    "use_policy": mapping({"training_corpus": choice(TRAINING_CORPUS)}),
 }
 """The common fields of a body and their rules."""
 

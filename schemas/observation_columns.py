@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-ITEM_SCHEMA = "execution-observation-v1"
+from tessera import observations
+
+ITEM_SCHEMA = observations.SCHEMA
 TIME = pl.Datetime("us", "UTC")
-WORDING = ("title", "goal", "problem", "question", "task", "instructions", "description", "contract")
 
 _TEXTS = pl.List(pl.String())
-_WORDING = pl.Struct(dict.fromkeys(WORDING, pl.String()))
+_WORDING = pl.Struct(dict.fromkeys(observations.WORDING, pl.String()))
 _ARMS = pl.List(pl.Struct({"arm": pl.String(), "weight": pl.Float64()}))
 _POLICY = pl.Struct({"store": pl.String(), "key": pl.String(), "version": pl.Int64()})
 _DRAWS = pl.List(

@@ -16,11 +16,11 @@ import polars as pl
 from schemas.observation_columns import COLUMNS, ITEM_SCHEMA, PATHS, SCHEMA, Column
 from tessera import canonical
 from tessera.errors import Fault
+from tessera.reports import MAX_COUNT, MAX_SECONDS, OUTCOMES
 
 __all__ = [
     "COLUMNS",
     "ITEM_SCHEMA",
-    "OUTCOMES",
     "PATHS",
     "RULES",
     "SCHEMA",
@@ -33,9 +33,6 @@ __all__ = [
     "row",
     "shape_text",
 ]
-
-OUTCOMES = ("succeeded", "partial", "failed", "blocked", "no_change")
-_TOKENS, _SECONDS, _AMOUNT = 10**12, 10**9, 10**12
 
 
 def _between(name: str, low: float, high: float) -> tuple[str, str, pl.Expr]:
@@ -57,12 +54,12 @@ RULES: tuple[tuple[str, str, pl.Expr], ...] = (
     _between("lease_seconds", 1, 86400),
     _among("result", ("accepted", "failed")),
     _among("state_after", ("queued", "claimed", "succeeded", "failed", "cancelled")),
-    _between("input_tokens", 0, _TOKENS),
-    _between("output_tokens", 0, _TOKENS),
-    _between("total_tokens", 0, _TOKENS),
+    _between("input_tokens", 0, MAX_COUNT),
+    _between("output_tokens", 0, MAX_COUNT),
+    _between("total_tokens", 0, MAX_COUNT),
     _among("worker_outcome", OUTCOMES),
-    _between("reported_duration_seconds", 0, _SECONDS),
-    _between("cost_amount", 0, _AMOUNT),
+    _between("reported_duration_seconds", 0, MAX_SECONDS),
+    _between("cost_amount", 0, MAX_COUNT),
     ("cost_currency", "must be three letters A-Z", pl.col("cost_currency").str.contains(r"\A[A-Z]{3}\z")),
     ("draws", "must have propensities between 0 and 1", _propensities.list.all()),
 )

@@ -11,9 +11,9 @@ import pandera.polars as pa
 import polars as pl
 
 from schemas.pages import Misfit
+from tessera.observations import TRAINING_CORPUS
 
 ITEM_BYTES = 65536
-USE_POLICY = "excluded_by_default"
 
 SCHEMA: dict[str, pl.DataType] = {
     "queue": pl.String(),
@@ -50,5 +50,5 @@ def _row(queue: str, misfit: Misfit) -> tuple[object, ...]:
         faults,
         whole[:ITEM_BYTES].decode(errors="ignore"),
         hashlib.sha256(whole).hexdigest(),
-        USE_POLICY,
+        TRAINING_CORPUS,
     )

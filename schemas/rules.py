@@ -49,7 +49,7 @@ def some(check: Check) -> Check:
     def checked(value: Any, path: str) -> Iterator[Fault]:
         yield from check(value, path)
         if isinstance(value, list) and not value:
-            yield Fault(path, "must have at least 1 items")
+            yield Fault(path, "must have at least 1 item")
 
     return checked
 

@@ -12,6 +12,7 @@ from schemas.rules import NAME, free, integer, mapping, name, some, true
 from tessera.canonical import digest
 from tessera.checks import Check, array, number, text
 from tessera.errors import Fault
+from tessera.observations import TRAINING_CORPUS
 
 SPEC_SCHEMA = "tessera.learner-spec.v1"
 CONFIG_SCHEMA = "tessera.learner-config.v1"
@@ -27,7 +28,7 @@ STATUSES = ("implemented", "proposed")
 VISIBILITIES = ("private", "surface_only")
 MODES = ("active", "shadow", "off")
 GATES = ("evaluation", "evidence")
-USE_POLICY = {"training_corpus": "excluded_by_default"}
+USE_POLICY = {"training_corpus": TRAINING_CORPUS}
 
 EMPTY_CONFIG: dict[str, Any] = {"schema": CONFIG_SCHEMA, "entries": []}
 """What a pack ships: it activates nothing."""

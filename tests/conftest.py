@@ -1,5 +1,6 @@
 """What every room's tests may use: a real store, served over HTTP from a real SQLite file."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 from tessera.client import Client
 from tessera.server.serve import Running
 from tessera.store import clock
+from tests.object_store import BUCKET, ObjectStore
 from tests.postgres import Postgres, Unusable
+
+_PLACES = itertools.count(1)
 
 
 class MovedClock:
@@ -87,9 +91,37 @@ class StoreServer:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests marked ``both_databases`` run on SQLite and on PostgreSQL."""
+    """``both_databases`` runs a test on SQLite and PostgreSQL, ``both_lakes`` in a folder and on S3."""
     if "database_url" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_databases"):
         metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+    if "location" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_lakes"):
+        metafunc.parametrize("location", ["folder", "s3"], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[ObjectStore]:
+    """An S3 server for the session, started when first asked for."""
+    with ObjectStore() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """The S3 server, calm, and this process's environment leading there."""
+    for name, value in s3_server.environment().items():
+        monkeypatch.setenv(name, value)
+    s3_server.asked()
+    yield s3_server
+    s3_server.calm()
+
+
+@pytest.fixture
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a lake of the test's own may lie: in a folder, or on S3."""
+    if getattr(request, "param", "folder") == "folder":
+        return str(tmp_path / "lake")
+    request.getfixturevalue("s3")
+    return f"s3://{BUCKET}/place-{next(_PLACES)}/lake"
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from tessera.store import migrate
 START_SECONDS = 60.0
 _FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 # The server's parent: it ends the server when told how, or when the tests are gone, however they went.
-_KEEPER = """
+KEEPER = """
 import select, shutil, subprocess, sys
 user, group, home, *command = sys.argv[1:]
 who = dict(user=int(user), group=int(group), extra_groups=[]) if user else {}
@@ -110,7 +110,7 @@ class Postgres:
         options = [word for setting in self._settings for word in ("-c", setting)]
         command = [str(self._bin / "postgres"), "-D", str(self._folder), "-p", str(self.port), *options]
         who = [str(self._as.get(name, "")) for name in ("user", "group")]
-        keeper = [sys.executable, "-c", _KEEPER, *who, str(self._home), *command]
+        keeper = [sys.executable, "-c", KEEPER, *who, str(self._home), *command]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 keeper, stdout=log, stderr=log, stdin=subprocess.PIPE, start_new_session=True

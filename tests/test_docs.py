@@ -13,7 +13,10 @@ import typer
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference.md"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "deploy/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 PROGRAMS = {"tessera": "tessera.cli", "workspace": "pipelines.workspace", "learner": "pipelines.learner"}
 
 

@@ -35,8 +35,8 @@ def queue_names(count: int) -> list[str]:
 
 def settings_of(home: Path) -> Settings:
     """The settings of everything under one folder, whatever the environment says."""
-    for name in ("TESSERA_URL", "TESSERA_KEY", "TESSERA_DATABASE_URL", "TESSERA_LAKE", "DAGSTER_HOME"):
-        os.environ.pop(name, None)
+    for name in [name for name in os.environ if name.startswith("TESSERA_") or name == "DAGSTER_HOME"]:
+        del os.environ[name]
     os.environ["TESSERA_HOME"] = str(home)
     port = embedded.free_port(0)
     os.environ["TESSERA_URL"] = f"http://{embedded.LOOPBACK}:{port}"

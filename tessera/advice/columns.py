@@ -21,6 +21,8 @@ _ONES = np.uint64(0x0101010101010101)
 
 Positions = npt.NDArray[np.int64]
 Values = npt.NDArray[np.uint32]
+_Bands = tuple[list[tuple[npt.NDArray[np.uint64], Positions]], npt.NDArray[np.uint8]]
+"""Each band's values, sorted, and whose they are; and the low byte of every value."""
 
 
 class Columns:
@@ -50,8 +52,7 @@ class Columns:
         self._values, self._known, self._exact, self._cursors = values, known, exact, cursors
         self._exact_starts = np.frombuffer(exact, ">u8").reshape(-1, EXACT_BYTES // 8)[:, 0]
         self._planes: list[npt.NDArray[np.uint8]] | None = None
-        self._low: npt.NDArray[np.uint8] | None = None
-        self._bands: list[tuple[npt.NDArray[np.uint64], Positions]] | None = None
+        self._bands: _Bands | None = None
 
     def search(self, signature: Signature | None, exact: str | None, exact_limit: int = EXACT_LIMIT) -> Found:
         """Every entry that passes, best first."""
@@ -127,17 +128,17 @@ class Columns:
         near = _counted(low.take(shared, axis=0) == query.astype(np.uint8))
         return np.unique(shared[near >= LEAST_EQUAL])
 
-    def _by_band(self) -> tuple[list[tuple[npt.NDArray[np.uint64], Positions]], npt.NDArray[np.uint8]]:
-        if self._bands is None or self._low is None:
+    def _by_band(self) -> _Bands:
+        if self._bands is None:
             keys = self._values[:, : 2 * BANDS].astype(np.uint64)
             known = np.flatnonzero(self._known)
-            self._bands = []
+            bands = []
             for band in range(BANDS):
                 pairs = keys[known, 2 * band] << np.uint64(32) | keys[known, 2 * band + 1]
                 order = np.argsort(pairs)
-                self._bands.append((pairs[order], known[order]))
-            self._low = self._values.astype(np.uint8)
-        return self._bands, self._low
+                bands.append((pairs[order], known[order]))
+            self._bands = bands, self._values.astype(np.uint8)  # whole: another thread may be looking
+        return self._bands
 
 
 def _equal(rows: Values, query: Values) -> Positions:

@@ -5,8 +5,11 @@ newer schema never leads to a partial answer. What was read once is kept by dige
 disk. Leaves out search.
 """
 
+import hashlib
+import json
 import os
 import tempfile
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tessera import canonical
 from tessera.advice import segments
 from tessera.advice.segments import IndexFault, Segment
-from tessera.advice.shapes import HEAD, MANIFEST, PIN_FIELDS, SEGMENT
+from tessera.advice.shapes import HEAD, MANIFEST, PIN_FIELDS
 from tessera.errors import NotFound
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ class Index:
     body: Mapping[str, Any]
     segments: tuple[Segment, ...]
     firsts: tuple[int, ...]
-    searchers: dict[bool, Any] = field(default_factory=dict)
+    searchers: dict[bool | None, Any] = field(default_factory=dict)
 
     @property
     def entries(self) -> int:
@@ -56,8 +59,6 @@ class Index:
 
     def read(self, positions: Sequence[int]) -> Iterator[dict[str, Any]]:
         """The entries at rising or any positions, read from their segments' text."""
-        from bisect import bisect_right
-
         for position in positions:
             place = bisect_right(self.firsts, position) - 1
             yield self.segments[place].entry(position - self.firsts[place])
@@ -79,8 +80,8 @@ class Cache:
 
     def keep(self, url: str, index: Index) -> None:
         """Keep a version, and forget those that were not asked for longest."""
+        self._indexes.pop((url, index.store, index.key), None)
         self._indexes[url, index.store, index.key] = index
-        self._indexes.move_to_end((url, index.store, index.key))
         while len(self._indexes) > _KNOWN_INDEXES:
             self._indexes.popitem(last=False)
 
@@ -157,9 +158,6 @@ def _kept(cache: Cache, sha256: str) -> dict[str, Any] | None:
     text = cache.text(sha256)
     if text is None:
         return None
-    import hashlib
-    import json
-
     return json.loads(text) if hashlib.sha256(text).hexdigest() == sha256 else None
 
 
@@ -202,4 +200,4 @@ def _is_pin(pin: Any) -> bool:
     return isinstance(pin, Mapping) and all(field in pin for field in PIN_FIELDS)
 
 
-__all__ = ["SEGMENT", "STORE", "Cache", "Index", "IndexFault", "load", "pins"]
+__all__ = ["STORE", "Cache", "Index", "IndexFault", "load", "pins"]

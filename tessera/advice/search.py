@@ -103,12 +103,13 @@ class Plain:
     def _sharing(self, signature: Signature) -> set[int]:
         """The entries that share a band with the signature."""
         if self._bands is None:
-            self._bands = [{} for _ in range(BANDS)]
+            bands: list[dict[bytes, list[int]]] = [{} for _ in range(BANDS)]
             for position, known in enumerate(self._known):
                 if known:
-                    for band, found in enumerate(self._bands):
+                    for band, found in enumerate(bands):
                         start = position * SIGNATURE_BYTES + 8 * band
                         found.setdefault(self._signatures[start : start + 8], []).append(position)
+            self._bands = bands  # whole: another thread may be looking
         shared: set[int] = set()
         for band, found in enumerate(self._bands):
             pair = b"".join(value.to_bytes(4, "big") for value in signature[2 * band : 2 * band + 2])

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tessera import fingerprints, statistics
-from tessera.advice.index import STORE, Cache, Index, load
-from tessera.advice.scopes import entries, in_key
+from tessera.advice.index import Cache, Index, load
+from tessera.advice.scopes import bound, entries
 from tessera.advice.search import Found, searcher
-from tessera.advice.shapes import EXACT_LIMIT, LEAST_FEATURES, SPEC
+from tessera.advice.shapes import EXACT_LIMIT, LEAST_FEATURES, SPEC, in_key
 from tessera.errors import NotFound, TesseraError
 from tessera.observations import brief_view
 
@@ -80,22 +80,9 @@ def recall(
     """
     if limit < 0 or exact_limit < 0:
         raise RecallError(f"limit and exact_limit must be at least 0, not {min(limit, exact_limit)}")
-    if client is None:
-        from tessera.client import Client
-
-        with Client() as own:
-            return _recalled(
-                own,
-                queue,
-                kind,
-                query(category, brief, report, input_digest),
-                limit,
-                exact_limit,
-                cache,
-                shadow,
-            )
     asked = query(category, brief, report, input_digest)
-    return _recalled(client, queue, kind, asked, limit, exact_limit, cache, shadow)
+    with bound(client) as store:
+        return _recalled(store, queue, kind, asked, limit, exact_limit, cache, shadow)
 
 
 def _recalled(
@@ -136,12 +123,9 @@ def _recalled(
 
 def find(index: Index, asked: Query, exact_limit: int = EXACT_LIMIT, fast: bool | None = None) -> Found:
     """Every entry of an index that passes, best first; with numpy or without, the same."""
-    from importlib.util import find_spec
-
-    by_columns = find_spec("numpy") is not None if fast is None else fast
-    if by_columns not in index.searchers:
-        index.searchers[by_columns] = searcher(index.segments, by_columns)
-    found: Found = index.searchers[by_columns].search(asked.signature, asked.exact, exact_limit)
+    if fast not in index.searchers:
+        index.searchers[fast] = searcher(index.segments, fast)
+    found: Found = index.searchers[fast].search(asked.signature, asked.exact, exact_limit)
     return found
 
 
@@ -181,6 +165,3 @@ def _text(report: Any, *path: str) -> str | None:
     for name in path:
         report = report.get(name) if isinstance(report, Mapping) else None
     return report if isinstance(report, str) else None
-
-
-__all__ = ["DEFAULT_LIMIT", "STORE", "Query", "RecallError", "find", "head_key", "query", "recall"]

@@ -27,10 +27,17 @@ def verify(as_json: Json = False) -> None:
     """Recompute every draw that the key may read; status 1 when one is not what it must be."""
     with Client() as client, Progress("verifying", None) as progress:
         recorded = _recorded(client, progress)
-        mismatches = [
-            _mismatch(row, "recorded", row["recomputed"]) for row in recorded.values() if not row["agrees"]
-        ]
-        shown = _compare_shown(client, recorded, mismatches, progress)
+        shown, differing = _compare_shown(client, recorded, progress)
+        if differing:  # work goes on meanwhile: they may have been drawn since
+            recorded = _recorded(client, progress)
+    mismatches = [
+        *(_mismatch(row, "recorded", row["recomputed"]) for row in recorded.values() if not row["agrees"]),
+        *(
+            _mismatch(row, row["where"], recorded.get(_name(row)))
+            for row in differing
+            if _differs(row, recorded)
+        ),
+    ]
     if as_json:
         say_json({"checked": len(recorded), "shown": shown, "mismatches": mismatches})
     else:
@@ -51,7 +58,7 @@ def _recorded(client: Client, progress: Progress) -> dict[tuple[str, int, str], 
     after: str | None = None
     while True:
         page = client.list_draws(after=after)
-        found.update({(row["task_id"], row["submitted"], row["dimension"]): row for row in page["items"]})
+        found.update({_name(row): row for row in page["items"]})
         progress.at(len(found))
         if not page["has_more"] or page["next_after"] == after:
             return found
@@ -59,22 +66,30 @@ def _recorded(client: Client, progress: Progress) -> dict[tuple[str, int, str], 
 
 
 def _compare_shown(
-    client: Client, recorded: dict[tuple[str, int, str], Row], mismatches: list[Row], progress: Progress
-) -> int:
-    """Compare the draws of each readable observation with the recorded ones; how many there were."""
-    count = 0
+    client: Client, recorded: dict[tuple[str, int, str], Row], progress: Progress
+) -> tuple[int, list[Row]]:
+    """How many draws the readable observations show, and those that differ from the recorded ones."""
+    count, differing = 0, []
     for queue in client.queues()["queues"] if recorded else ():
         for item in client.iter_observations(queue):
             server = item["server"]
+            submitted = server["fence"] - 1 - server["lapsed"]
+            about = {"where": f"run {item['run_id']}", "task_id": server["task_id"], "submitted": submitted}
             for draw in server["draws"]:
                 count += 1
                 progress.at(len(recorded) + count)
-                submitted = server["fence"] - 1 - server["lapsed"]
-                row = {"task_id": server["task_id"], "submitted": submitted, **draw}
-                known = recorded.get((server["task_id"], submitted, draw["dimension"]))
-                if known is None or any(known[name] != draw[name] for name in _MATTERS):
-                    mismatches.append(_mismatch(row, f"run {item['run_id']}", known))
-    return count
+                if _differs(row := {**about, **draw}, recorded):
+                    differing.append(row)
+    return count, differing
+
+
+def _name(row: Row) -> tuple[str, int, str]:
+    return row["task_id"], row["submitted"], row["dimension"]
+
+
+def _differs(row: Row, recorded: dict[tuple[str, int, str], Row]) -> bool:
+    known = recorded.get(_name(row))
+    return known is None or any(known[name] != row[name] for name in _MATTERS)
 
 
 def _mismatch(row: Row, where: str, expected: Row | None) -> Row:

@@ -11,10 +11,9 @@ from typing import Any, BinaryIO
 
 from tessera import canonical
 from tessera.errors import TesseraError
+from tessera.observations import WORDING
 
 _ROWS = 10_000  # in a row group
-
-WORDING = ("title", "goal", "problem", "question", "task", "instructions", "description", "contract")
 
 
 def require() -> None:

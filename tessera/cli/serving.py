@@ -45,6 +45,16 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = 8765,
+    drain: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=60,
+            metavar="SECONDS",
+            help="When told to end, how long to answer what still comes in on open connections: for one of "
+            "several servers behind one address.",
+        ),
+    ] = 0,
     log_level: LogLevel = Level.INFO,
 ) -> None:
     """Run the store until it is interrupted. The first start writes an admin key into the home."""
@@ -52,4 +62,12 @@ def serve(
         from tessera.server.serve import run
     settings = Settings.from_environment()
     folder = settings.home if home is None else home.absolute()
-    run(folder, host, port, settings.database_url, log_level=log_level.value)
+    run(
+        folder,
+        host,
+        port,
+        settings.database_url,
+        hosts=settings.hosts,
+        drain_seconds=drain,
+        log_level=log_level.value,
+    )

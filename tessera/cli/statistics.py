@@ -67,7 +67,9 @@ def _weighed(store_id: str) -> dict[str, Any] | None:
     from tessera.store import contents, places
 
     settings = Settings.from_environment()
-    file = places.sqlite_file(settings.home, settings.database_url)
+    file = places.sqlite_file(settings.home if settings.has_home else None, settings.database_url)
+    if file is None and settings.database_url is None:
+        return None
     found = contents.of_url(settings.database_url or "") if file is None else contents.of(file)
     if found is None or found.store_id != store_id:
         return None

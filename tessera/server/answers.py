@@ -25,14 +25,9 @@ class Answer:
 NOTHING = Answer(204, b"", ())
 
 
-def encode(value: Any) -> bytes:
-    """Compact JSON in UTF-8."""
-    return compact(value)
-
-
 def of(value: Any, status: int = 200) -> Answer:
     """An answer with a JSON body."""
-    return Answer(status, encode(value))
+    return Answer(status, compact(value))
 
 
 def of_bytes(body: bytes, status: int = 200) -> Answer:
@@ -50,4 +45,4 @@ def of_problem(problem: Problem, *headers: tuple[bytes, bytes], close: bool = Fa
     retry_after = problem.extra.get("retry_after")
     if problem.status == 503:
         more.append((b"retry-after", str(retry_after or 1).encode()))
-    return Answer(problem.status, encode(problem.document()), (*_PROBLEM, *more), close)
+    return Answer(problem.status, compact(problem.document()), (*_PROBLEM, *more), close)

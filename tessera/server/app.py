@@ -5,7 +5,6 @@ every field; then one transaction. Whatever is refused is a problem document and
 answer carries a CORS header. Leaves out what the calls mean: ``calls`` and the store's modules say so.
 """
 
-import asyncio
 import contextlib
 import errno
 import logging
@@ -20,7 +19,6 @@ from tessera.errors import (
     Invalid,
     Misdirected,
     Problem,
-    TooLarge,
     Unavailable,
 )
 from tessera.server import answers, openapi
@@ -32,24 +30,19 @@ from tessera.server.headers import RawHeaders, declared_size, has_body, host, se
 from tessera.server.mcp_http import PATH as MCP_PATH
 from tessera.server.mcp_http import McpDoor
 from tessera.server.metrics import UNMATCHED, Metrics
+from tessera.server.receiving import CLOSING, GRACE_SECONDS, PROMPT, Bodies
 from tessera.server.requests import Call, Request
 from tessera.server.routes import MethodNotAllowed, Routes
 from tessera.server.sending import Receive, Scope, Send, send_answer
 from tessera.store import keys, permission
+from tessera.store.compact import compact
 from tessera.store.database import Busy, Session, Stale, settled
 from tessera.store.opening import Store
 
 log = logging.getLogger("tessera.server")
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-GRACE_SECONDS = 10.0
-"""How long a body may take, beside the time its bytes take at MIN_RATE."""
-MIN_RATE = 64 * 1024
-"""Bytes a second; a body that stays slower is cut off."""
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM})
-_PROMPT = 32 * 1024  # bytes of a body that is judged in less time than a transaction of its own takes
-
-
 SLOW_SECONDS = 1.0
 """A request that takes longer is a warning in the log."""
 _OPEN = ("/healthz", "/openapi.json")
@@ -74,11 +67,11 @@ class App:
     ) -> None:
         self._store = store
         self._hosts = frozenset(name.lower().encode() for name in (*LOOPBACK, *hosts))
-        self._grace = grace_seconds
+        self._bodies = Bodies(grace_seconds)
         self.metrics = Metrics(store.database)
-        self._closing = False
+        self._closing = self._closed = False
         self._routes = Routes(CALLS)
-        self._document = answers.encode(openapi.document(CALLS))
+        self._document = compact(openapi.document(CALLS))
         self._mcp = McpDoor(self._for_tool, store.store_id)
         self._group = Group(store.database)
         self._readers = Crew("reader", 4)
@@ -102,15 +95,21 @@ class App:
         """End what runs on the event loop; after the last request, before ``close``."""
         await self._mcp.close()
 
+    def hurry(self) -> None:
+        """Give bodies that are still coming in a few seconds more; on the event loop."""
+        self._bodies.hurry()
+
     def refuse_new(self) -> None:
         """From now on answer 503 to what comes in; what is under way is finished."""
         self._closing = True
 
     def close(self) -> None:
-        """Finish the work under way, then close the store."""
+        """Finish the work under way, then close the store; repeating it changes nothing."""
         self._readers.close()
         self._writers.close()
-        self._store.database.close()
+        if not self._closed:
+            self._closed = True
+            self._store.close()
 
     def _tell(self, told: Told, answer: Answer) -> None:
         seconds = time.perf_counter() - told.begun
@@ -132,7 +131,7 @@ class App:
         headers: RawHeaders = scope["headers"]
         self._check_host(headers)
         if self._closing:
-            raise Unavailable("the store is closing; try again", extra={"retry_after": 1})
+            raise Unavailable(CLOSING, extra={"retry_after": 1})
         method, path = scope["method"], scope["path"]
         if method in ("GET", "HEAD") and path in _OPEN:
             told.route = path
@@ -193,7 +192,7 @@ class App:
         told: Told,
     ) -> Answer:
         arguments = (call, names, headers, query_string, body, told)
-        if call.brief and len(body) <= _PROMPT and self._store.database.prompt:
+        if call.brief and len(body) <= PROMPT and self._store.database.prompt:
             # Done here: another thread would cost more than the work. Given away when it would have to wait.
             with contextlib.suppress(Busy):
                 return await self._together(*arguments) if call.writes else self._perform(*arguments)
@@ -206,36 +205,12 @@ class App:
 
     async def _body(self, limit: int, needed: str | None, headers: RawHeaders, receive: Receive) -> bytes:
         """The body, within its size and time; a large one is kept only for a key with the scope needed."""
-        declared = declared_size(headers)
-        if declared is not None and declared > limit:
-            raise TooLarge(f"the body is over {limit} bytes")
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        chunks: list[bytes] = []
-        size = 0
-        asked, refusal = False, None
-        while True:
-            try:
-                async with asyncio.timeout_at(begun + self._grace + size / MIN_RATE):
-                    message = await receive()
-            except TimeoutError:
-                raise Problem("the body came too slowly", status=408) from None
-            if message["type"] == "http.disconnect":
-                raise Problem("the client went away", status=400)
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > limit:
-                raise TooLarge(f"the body is over {limit} bytes")
-            if size > _PROMPT and not asked:
-                asked, refusal = True, await self._readers.run(self._refusal, needed, headers)
-            if refusal is None:
-                chunks.append(chunk)
-            else:
-                chunks.clear()  # counted to its end, so that the size is judged first, but not kept
-            if not message.get("more_body", False):
-                if refusal is not None:
-                    raise refusal
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return await self._bodies.whole(
+            limit,
+            declared_size(headers),
+            lambda: self._readers.run(self._refusal, needed, headers),
+            receive,
+        )
 
     def _refusal(self, needed: str | None, headers: RawHeaders) -> Problem | None:
         """Why the key may not make the call, None when it may."""
@@ -277,7 +252,7 @@ class App:
             if not call.writes:
                 return settled(read)
             # Judging a large body takes long: once, and not while others wait for their turn to write.
-            judged = settled(judge) if len(body) > _PROMPT else None
+            judged = settled(judge) if len(body) > PROMPT else None
             request, answer, rows = settled(lambda: write(judged))
         except Stale:
             return answers.of_problem(_MOVED)

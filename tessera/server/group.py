@@ -52,12 +52,14 @@ class Group:
                 future.set_exception(error)
 
     def _commit(self, works: list[_Work]) -> list[_Outcome]:
-        """What becomes of each; when the transaction itself fails, the same of all."""
+        """What becomes of each; when the commit fails, the same of all."""
         try:
             with self._database.write(wait=False) as session:
                 if len(works) == 1:
                     return [(works[0](session), None)]
                 return [_part(session, work) for work in works]
+        except Over as error:  # by what one of them asked for; nothing is kept
+            return [(None, error)] if len(works) == 1 else [self._commit([work])[0] for work in works]
         except Exception as error:
             return [(None, error) for _ in works]
 

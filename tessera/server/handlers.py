@@ -21,8 +21,9 @@ from tessera.store import (
     submissions,
     tasks,
 )
+from tessera.store.compact import compact
 from tessera.store.database import Session
-from tessera.store.executions import Scope
+from tessera.store.reader import Scope
 from tessera.store.recall import recall as recall_runs
 
 
@@ -46,7 +47,7 @@ def claim(session: Session, request: Request) -> Answer:
     if claimed is None:
         return answers.NOTHING
     brief, pins = claimed.pop("brief"), claimed.pop("pins")
-    head = answers.encode(claimed)
+    head = compact(claimed)
     return answers.of_bytes(head[:-1] + b',"brief":' + brief + b',"pins":' + pins + b"}")
 
 

@@ -13,7 +13,6 @@ from typing import TextIO
 
 from tessera.store.clock import rfc3339
 
-LEVELS = ("debug", "info", "warning", "error")
 _OURS = "tessera"
 _SECRET = re.compile(r"tsk_[A-Za-z0-9_-]*|(?i:(bearer)\s+)[^\s'\",;]+")
 

@@ -1,14 +1,17 @@
 """Runs the store as a server: ``tessera serve``, and the same in a thread for those that embed it.
 
 Promises one line with the URL once connections are accepted, the place of a new admin key but never the
-secret, and an end in which every request under way is answered and the database is closed whole.
+secret, and an end within END_SECONDS in which every request that has come in is answered and the database is
+closed whole; a client that is still sending or reading then is cut off.
 """
 
+import asyncio
 import logging
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +22,9 @@ import uvicorn
 
 from tessera.errors import SettingsError
 from tessera.server import logs
-from tessera.server.app import GRACE_SECONDS, App, create_app
-from tessera.server.protocol import Protocol
+from tessera.server.app import App, create_app
+from tessera.server.protocol import paced
+from tessera.server.receiving import GRACE_SECONDS
 from tessera.store.clock import Clock, now
 from tessera.store.opening import Store, open_store
 
@@ -29,7 +33,10 @@ log = logging.getLogger("tessera.server")
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
+END_SECONDS = 8
+"""How long the end waits for what is under way; a transaction that began is finished all the same."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_BEHIND_MILLISECONDS = 1_000  # by which clocks may differ without a word
 _SWITCH_SECONDS = 0.0005  # how soon a thread back from the disk gets its turn
 
 
@@ -40,25 +47,35 @@ def run(
     database_url: str | None = None,
     *,
     hosts: Sequence[str] = (),
+    drain_seconds: float = 0.0,
     log_level: str = "info",
 ) -> None:
     """Serve until SIGINT or SIGTERM; port 0 takes a free one. Prints the URL when ready, logs to stderr.
 
-    ``hosts`` are names beside loopback and ``host`` that requests may name.
+    ``hosts`` are names beside loopback and ``host`` that requests may name. ``drain_seconds``: see Running.
     """
     logs.configure(log_level)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    with Running(home, host, port, database_url, hosts=hosts) as running:
+    with Running(home, host, port, database_url, hosts=hosts, drain_seconds=drain_seconds) as running:
         if running.store.new_admin_key is not None:
             _say(f"A new admin key is in {running.store.new_admin_key}")
         about = {"url": running.url, "store_id": running.store.store_id}
         log.info("serving", extra={"fields": about})
+        if running.store.time.ahead > _BEHIND_MILLISECONDS:
+            log.warning(
+                "the machine's clock is behind what the store has seen; the store's time goes on from there",
+                extra={"fields": {"milliseconds": running.store.time.ahead}},
+            )
         running.serve(ready=lambda: _say(f"Tessera serves {running.url}"))
         log.info("closing", extra={"fields": about})
 
 
 class Running:
-    """An open store on an open port. ``serve`` blocks; ``start`` serves in a thread until ``stop``."""
+    """An open store on an open port. ``serve`` blocks; ``start`` serves in a thread until ``stop``.
+
+    Told to end, it takes no new connection, and for up to ``drain_seconds`` answers one more request on each
+    open one. A proxy that forgets idle connections sooner then meets no connection closed under its request.
+    """
 
     def __init__(
         self,
@@ -70,6 +87,7 @@ class Running:
         hosts: Sequence[str] = (),
         clock: Clock = now,
         grace_seconds: float = GRACE_SECONDS,
+        drain_seconds: float = 0.0,
     ) -> None:
         self._socket = _listen(host, port)
         try:
@@ -79,7 +97,7 @@ class Running:
             raise
         known = [*hosts] if host in _WILDCARDS else [*hosts, f"[{host}]" if ":" in host else host]
         self._app: App = create_app(self.store, hosts=known, grace_seconds=grace_seconds)
-        self._server = _Server(_config(self._app), self._app)
+        self._server = _Server(_config(self._app, grace_seconds), self._app, drain_seconds)
         self._thread: threading.Thread | None = None
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
@@ -124,15 +142,35 @@ class _Server(uvicorn.Server):
 
     ready: Callable[[], None]
 
-    def __init__(self, config: uvicorn.Config, app: App) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, drain_seconds: float) -> None:
         super().__init__(config)
         self._app = app
+        self._drain_seconds = drain_seconds
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finish what is under way, within the configured time; what still comes in gets 503."""
+        if self._drain_seconds:
+            await self._drain(sockets or [])
         self._app.refuse_new()
+        self._app.hurry()
         await super().shutdown(sockets)
         await self._app.end()
+
+    async def _drain(self, sockets: list[socket.socket]) -> None:
+        """Listen no more; each answer from now on is the last of its connection."""
+        for server in self.servers:
+            server.close()
+        for listener in sockets:
+            listener.close()
+        state = self.server_state
+        state.default_headers = [*state.default_headers, (b"connection", b"close")]
+        for connection in state.connections:
+            cycle = getattr(connection, "cycle", None)
+            if cycle is not None:  # its answer is under way: it began without that header
+                cycle.keep_alive = False
+        end = time.monotonic() + self._drain_seconds
+        while state.connections and time.monotonic() < end and not self.force_exit:
+            await asyncio.sleep(0.02)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -152,10 +190,10 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def _config(app: App) -> uvicorn.Config:
+def _config(app: App, grace_seconds: float) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Protocol,
+        http=paced(grace_seconds),
         loop="uvloop",
         ws="none",
         lifespan="off",
@@ -164,7 +202,7 @@ def _config(app: App) -> uvicorn.Config:
         log_config=None,
         server_header=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=10,
+        timeout_graceful_shutdown=END_SECONDS,
     )
 
 

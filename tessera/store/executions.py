@@ -2,20 +2,20 @@
 
 Promises: an execution's number is given inside the transaction that writes it, from a counter that no
 deletion turns back, so a cursor never skips, repeats or reuses one. An observation is kept as the bytes
-that are served. Reads never show what the key may not read, and look at no more than SCAN executions a
-call.
+that are served. Reads never show what the key may not read, and a page looks at no more than SCAN
+executions.
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select, text
 
-from tessera.errors import Fault, Invalid, NotFound
+from tessera.errors import NotFound
 from tessera.store import ids, pins, simhash
 from tessera.store.database import Session
-from tessera.store.permission import Caller, is_audience, may_read_run, require_kinds, require_queue
+from tessera.store.permission import Caller, may_read_run
+from tessera.store.reader import Reader, Scope
 from tessera.store.schema import briefs, execution_details, executions, simhash_bands
 from tessera.store.statements import Statement, insert_into
 
@@ -25,16 +25,9 @@ _ABSENT = "there is no such execution"
 _TAKE = Statement(
     text("UPDATE counters SET value = value + :count WHERE name = 'executions' RETURNING value")
 )
-_NEWEST = Statement(text("SELECT value FROM counters WHERE name = 'executions'"))
 _ADD = insert_into(executions)
 _ADD_DETAILS = insert_into(execution_details)
 _ADD_BAND = insert_into(simhash_bands)
-_WALK = Statement(
-    select(executions.c.number, executions.c.kind, executions.c.audience, executions.c.pinned)
-    .where(executions.c.queue == bindparam("queue"), executions.c.number > bindparam("after"))
-    .order_by(executions.c.number)
-    .limit(bindparam("limit"))
-)
 _ITEMS = Statement(
     select(executions.c.item)
     .where(
@@ -44,7 +37,6 @@ _ITEMS = Statement(
     .order_by(executions.c.number)
 )
 _ITEM = Statement(select(executions.c.item).where(executions.c.number == bindparam("number")))
-_PINS = Statement(select(executions.c.pins).where(executions.c.number == bindparam("number")))
 _NEXT_QUEUE = Statement(
     select(executions.c.queue)
     .where(executions.c.queue > bindparam("queue"))
@@ -114,7 +106,7 @@ def keep(session: Session, rows: list[Row]) -> None:
                 "queue": row.queue,
                 "kind": row.kind,
                 "audience": row.audience,
-                "pinned": int(row.pins is not None),
+                "pinned": pins.mark(row.pins),
                 "pins": row.pins,
                 "input_digest": row.input_digest,
                 "input_type": row.input_type,
@@ -147,26 +139,6 @@ def keep(session: Session, rows: list[Row]) -> None:
             for band, value in enumerate(simhash.bands(row.simhash))
         ],
     )
-
-
-class Scope(NamedTuple):
-    """What a read of observations is about: a queue, one of its kinds or all, behind a cursor."""
-
-    queue: str
-    kind: str | None
-    after: int
-
-    def check(self, session: Session, caller: Caller) -> None:
-        """Forbidden for what is not granted, Invalid for a cursor that no execution has reached."""
-        require_queue(caller, self.queue)
-        if self.kind is not None:
-            require_kinds(caller, (self.kind,))
-        newest = session.row(_NEWEST)
-        if newest is None or self.after > newest[0]:
-            raise Invalid(
-                "the cursor lies past the newest execution",
-                errors=[Fault("after", "must not be past the newest execution")],
-            )
 
 
 def page(session: Session, caller: Caller, scope: Scope, limit: int, store_id: str) -> bytes:
@@ -204,12 +176,11 @@ def pending(session: Session, caller: Caller, scope: Scope, cap: int, store_id: 
     """How many readable observations lie behind the cursor, counted up to ``cap``, and up to which."""
     scope.check(session, caller)
     count, last, capped = 0, scope.after, False
-    for number, readable in Reader(session, caller, scope).walk(first=SCAN):
-        if readable:
-            if count == cap:
-                capped = True
-                break
-            count, last = count + 1, number
+    for number in Reader(session, caller, scope).numbers(first=cap + 1):
+        if count == cap:
+            capped = True
+            break
+        count, last = count + 1, number
     return {"count": count, "capped": capped, "last": str(last), "store_id": store_id}
 
 
@@ -251,38 +222,6 @@ def queues(session: Session, caller: Caller, store_id: str) -> dict[str, Any]:
         queue = row[0]
         if caller.allows_queue(queue):
             reader = Reader(session, caller, Scope(queue, None, 0))
-            if any(readable for _, readable in reader.walk(first=1)):
+            if next(reader.numbers(first=1), None) is not None:
                 names.append(queue)
     return {"queues": names, "store_id": store_id}
-
-
-class Reader:
-    """Judges which executions of a scope a key may read, and walks them in order."""
-
-    def __init__(self, session: Session, caller: Caller, scope: Scope) -> None:
-        self._session = session
-        self._caller = caller
-        self._scope = scope
-        self._pins = pins.PinReader(session)
-
-    def walk(self, first: int) -> Iterator[tuple[int, bool]]:
-        """Numbers in order, each with whether it is readable; ``first``: how many are likely wanted."""
-        after, limit = self._scope.after, first
-        while True:
-            rows = self._session.rows(_WALK, queue=self._scope.queue, after=after, limit=limit)
-            for number, kind, audience, pinned in rows:
-                yield number, self.readable(number, kind, audience, pinned)
-            if len(rows) < limit:
-                return
-            after, limit = rows[-1][0], SCAN
-
-    def readable(self, number: int, kind: str, audience: str, pinned: int) -> bool:
-        """Whether the key may read the run and it is of the scope's kind."""
-        caller, wanted = self._caller, self._scope.kind
-        if wanted is not None and kind != wanted:
-            return False
-        if not pinned:
-            return caller.allows_kind(kind) and is_audience(caller, audience)
-        row = self._session.row(_PINS, number=number)
-        facts = self._pins.facts(None if row is None else row[0])
-        return may_read_run(caller, self._scope.queue, kind, audience, facts)

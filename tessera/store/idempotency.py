@@ -27,7 +27,7 @@ def first_answer(session: Session, key_id: str, operation: str, name: str, diges
     if found is None:
         return None
     if found[0] != digest:
-        raise Conflict("this idempotency key was used with another body")
+        raise Conflict("this idempotency key was used with another body: give another body another key")
     return bytes(found[1])
 
 

@@ -99,9 +99,9 @@ def claim(session: Session, caller: Caller, request: dict[str, Any]) -> dict[str
 
 
 def heartbeat(session: Session, caller: Caller, task_id: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Let the lease end ``lease_seconds`` from now."""
+    """Let the lease end ``lease_seconds`` from now, or when it ended before if that is later."""
     task = held(session, caller, task_id, request["fence"])
-    until = session.now + request["lease_seconds"] * 1000
+    until = max(task.lease_expires_at or 0, session.now + request["lease_seconds"] * 1000)
     session.change(_EXTEND, task=task.number, at_fence=task.fence, until=until)
     return {**task.view(session.now), "lease_expires_at": rfc3339(until)}
 

@@ -5,18 +5,20 @@ database knows its hash, and a secret that is there already is taken, never repl
 """
 
 import contextlib
+import json
 import os
 import secrets
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import bindparam, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from tessera.errors import SettingsError, Unavailable
 from tessera.store import clock, keys, migrate
-from tessera.store.database import Database, Session, settled
+from tessera.store.clock import Forward, milliseconds
+from tessera.store.database import Busy, Database, Session, Stale, settled
 from tessera.store.permission import Grant
 from tessera.store.places import sqlite_file
 from tessera.store.schema import counters, meta
@@ -25,22 +27,45 @@ from tessera.store.statements import Statement, insert_into
 _META = Statement(select(meta.c.value).where(meta.c.name == bindparam("name")))
 _ADD_META = insert_into(meta)
 _ADD_COUNTER = insert_into(counters)
+_TIME = Statement(select(counters.c.value).where(text("name = 'clock'")))
+_KEEP_TIME = Statement(
+    update(counters)
+    .where(text("name = 'clock'"), counters.c.value < bindparam("moment"))
+    .values(value=bindparam("moment"))
+)
+_NEWEST_TASK = Statement(text("SELECT created_at FROM tasks WHERE number = (SELECT max(number) FROM tasks)"))
+_NEWEST_RUN = Statement(
+    text("SELECT item FROM executions WHERE number = (SELECT max(number) FROM executions)")
+)
 _ANY_KEY = Statement(text("SELECT 1 FROM keys LIMIT 1"))
 
 EXECUTIONS = "executions"
 """The counter that numbers executions."""
+CLOCK = "clock"
+"""The counter that holds the store's time, milliseconds, as it was when a server last ended in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """An open store: its database, its identity, the secret that its draws are thrown by, and where a new
-    admin secret was left, if one was made.
+    """An open store: its database, its identity, the secret that its draws are thrown by, where a new admin
+    secret was left, if one was made, and its time. ``close`` it when done.
     """
 
     database: Database
     store_id: str
     new_admin_key: Path | None
     draw_secret: bytes = field(repr=False)
+    time: clock.Forward
+
+    def close(self) -> None:
+        """Keep the store's time for the next start, then close the database."""
+        try:
+            with self.database.write(wait=False) as session:
+                session.change(_KEEP_TIME, moment=session.now)
+        except (Busy, Unavailable, Stale):
+            pass  # another server keeps a later time, or nothing can be kept: the newest rows tell it then
+        finally:
+            self.database.close()
 
 
 def open_store(home: Path, database_url: str | None = None, *, clock: clock.Clock = clock.now) -> Store:
@@ -56,13 +81,15 @@ def open_store(home: Path, database_url: str | None = None, *, clock: clock.Cloc
             _private_file(file)
     except OSError as error:
         raise SettingsError(f"cannot use {home} as the store's home: {error.strerror}") from None
-    database = _sqlite(file, clock) if file is not None else _postgresql(database_url or "", clock)
+    time = Forward(clock)
+    database = _sqlite(file, time) if file is not None else _postgresql(database_url or "", time)
     try:
-        store_id, draw_secret, made = settled(lambda: _begun(database, home))
+        store_id, draw_secret, made, newest = settled(lambda: _begun(database, home))
     except BaseException:
         database.close()
         raise
-    return Store(database, store_id, made, draw_secret)
+    time.not_before(newest)
+    return Store(database, store_id, made, draw_secret, time)
 
 
 def _sqlite(path: Path, clock: clock.Clock) -> Database:
@@ -96,8 +123,9 @@ def _postgresql(url: str, clock: clock.Clock) -> Database:
         engine.dispose()
 
 
-def _begun(database: Database, home: Path) -> tuple[str, bytes, Path | None]:
-    """The identity, the draws' secret, and where a new admin secret is, if the store had no key.
+def _begun(database: Database, home: Path) -> tuple[str, bytes, Path | None, int]:
+    """The identity, the draws' secret, where a new admin secret is, if the store had no key, and the newest
+    moment that the store knows.
 
     The first to write the identity makes the rest: another who begins at once waits for its commit there, and
     then finds all.
@@ -109,7 +137,21 @@ def _begun(database: Database, home: Path) -> tuple[str, bytes, Path | None]:
         if session.row(_ANY_KEY) is None:
             made = home / "admin.key"
             keys.add(session, _admin_grant(), _admin_secret(made))
-    return store_id, draw_secret, made
+        newest = _newest(session)
+    return store_id, draw_secret, made, newest
+
+
+def _newest(session: Session) -> int:
+    """The latest of what was kept at the last orderly end and what the newest task and run say."""
+    kept, task, run = (session.row(query) for query in (_TIME, _NEWEST_TASK, _NEWEST_RUN))
+    if kept is None:
+        session.change(_ADD_COUNTER, name=CLOCK, value=session.now)
+    submitted = None if run is None else json.loads(run[0]).get("server", {}).get("submitted_at")
+    return max(
+        0 if kept is None else kept[0],
+        0 if task is None else task[0],
+        0 if submitted is None else milliseconds(submitted) or 0,
+    )
 
 
 def _identity(session: Session) -> str:

@@ -14,6 +14,7 @@ from tessera.store import executions, keys, leases, records, submissions, tasks
 from tessera.store.database import Session
 from tessera.store.opening import open_store
 from tessera.store.permission import Caller, Grant
+from tessera.store.reader import Scope
 from tessera.store.sqlite import SqliteDatabase
 from tessera.store.write_cost import WriteCost, measure
 
@@ -127,7 +128,7 @@ class _Scratch:
 
     def page(self) -> bytes:
         with self._database.read() as session:
-            scope = executions.Scope("work", None, 0)
+            scope = Scope("work", None, 0)
             return executions.page(session, self._caller, scope, 100, "scratch")
 
     def batch(self, segments: list[int]) -> None:

@@ -131,6 +131,11 @@ def is_audience(caller: Caller, audience: str) -> bool:
     return not audience or audience == caller.key_id or caller.is_admin
 
 
+def audiences(caller: Caller) -> tuple[str, ...] | None:
+    """The audiences for which ``is_audience`` holds, None when it holds for all."""
+    return None if caller.is_admin else ("", caller.key_id)
+
+
 def may_read_run(
     caller: Caller, queue: str, kind: str, audience: str, pins: Iterable[RecordFacts | None]
 ) -> bool:

@@ -4,6 +4,7 @@ Whether a key may read them is asked again at each offer and each read; one read
 asks the database once for each version.
 """
 
+import hashlib
 import json
 from typing import Any
 
@@ -38,6 +39,18 @@ def capture(session: Session, caller: Caller, wanted: list[dict[str, Any]]) -> t
             }
         )
     return captured, discreet
+
+
+UNNAMED = 1
+"""What a run with pins was marked with by earlier versions."""
+
+
+def mark(listed: str | None) -> int:
+    """Zero for no pins, else a number of 64 bits, signed, that is the same for the same list alone."""
+    if listed is None:
+        return 0
+    found = int.from_bytes(hashlib.sha256(listed.encode()).digest()[:8], "big", signed=True)
+    return found if found not in (0, UNNAMED) else 2
 
 
 class PinReader:

@@ -10,10 +10,10 @@ FILE = "tessera.db"
 """The SQLite file in the home."""
 
 
-def sqlite_file(home: Path, database_url: str | None) -> Path | None:
-    """The SQLite file that a URL names, the one in the home without a URL; None for any other URL."""
+def sqlite_file(home: Path | None, database_url: str | None) -> Path | None:
+    """The SQLite file that a URL names, the one in the home without a URL; None for none."""
     if database_url is None:
-        return home / FILE
+        return None if home is None else home / FILE
     if database_url.startswith("sqlite:"):
         return Path("/" + unquote(database_url.partition("://")[2].lstrip("/")))
     return None

@@ -13,8 +13,8 @@ from sqlalchemy import bindparam, select
 from tessera import canonical, fingerprints, observations
 from tessera.store import ids, simhash
 from tessera.store.database import Session
-from tessera.store.executions import Reader, Scope
 from tessera.store.permission import Caller, require_kinds, require_queue
+from tessera.store.reader import Reader, Scope
 from tessera.store.schema import executions, simhash_bands
 from tessera.store.statements import Statement
 

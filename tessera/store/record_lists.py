@@ -105,13 +105,13 @@ def versions(
         last = row[7]
         if may_read_record(caller, noun.head_facts(row)):
             items.append(noun.view(row))
-    if not items and not has_more and not _visible(session, caller, store, key):
+    if not items and not _visible(session, caller, store, key):
         raise NotFound("there is no such record")
     return {"items": items, "next_after": str(last), "has_more": has_more}
 
 
 def _visible(session: Session, caller: Caller, store: str, key: str) -> bool:
-    """Whether the key may read any version: tells a history's end from a record not to be seen."""
+    """Whether the key may read any version: tells a page without one from a record not to be seen."""
     after = 0
     while rows := session.rows(_VERSIONS, store=store, key=key, after=after, limit=SCAN):
         if any(may_read_record(caller, noun.head_facts(row)) for row in rows):

@@ -154,7 +154,8 @@ draws = Table(
     **_keyed,
 )
 
-# ``simhash`` is the fingerprint of a run with problem text, as a signed integer of 64 bits.
+# ``simhash`` is the fingerprint of a run with problem text, as a signed integer of 64 bits. ``pinned`` is 0
+# for a run without pins, else says in a number which list it has, so that permission is judged once a list.
 executions = Table(
     "executions",
     metadata,

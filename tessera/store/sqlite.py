@@ -41,12 +41,18 @@ class SqliteSession(Session):
             yield
         except BaseException as error:
             if not connection.in_transaction:  # SQLite ends it by itself on some errors of the disk
-                raise Over("the store cannot write its file at the moment; try again later") from error
-            connection.execute("ROLLBACK TO part")
-            connection.execute("RELEASE part")
+                raise Over(_UNWRITABLE) from error
+            try:
+                connection.execute("ROLLBACK TO part")
+                connection.execute("RELEASE part")
+            except sqlite3.Error:  # what is left of the part must not be committed with the others
+                raise Over(_UNWRITABLE) from error
             _translate(error)
             raise
-        connection.execute("RELEASE part")
+        try:
+            connection.execute("RELEASE part")
+        except sqlite3.Error as error:
+            raise Over(_UNWRITABLE) from error
 
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
         return self._execute(statement, values).fetchall()
@@ -235,6 +241,7 @@ class Read:
 
 
 _BUSY = "the store is busy writing; try again"
+_UNWRITABLE = "the store cannot write its file at the moment; try again later"
 _RETRY_SECONDS = 0.002
 
 
@@ -253,4 +260,4 @@ def _translate(error: BaseException | None) -> None:
     if _is_busy(error):
         raise Unavailable(_BUSY, extra={"retry_after": 1}) from error
     if _name(error).startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
-        raise Unavailable("the store cannot write its file at the moment; try again later") from error
+        raise Unavailable(_UNWRITABLE) from error

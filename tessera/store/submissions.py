@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import bindparam, text, update
 
 from tessera import canonical, fingerprints, observations
+from tessera.errors import Problem
 from tessera.store import draws, executions, idempotency, ids, leases, simhash, tasks
 from tessera.store.clock import rfc3339
 from tessera.store.compact import compact
@@ -58,7 +59,14 @@ def submit(session: Session, caller: Caller, task_id: str, request: dict[str, An
         answer = idempotency.first_answer(session, caller.key_id, "submit", name, digest)
         if answer is not None:
             return answer
-    task = leases.held(session, caller, task_id, request["fence"])
+    try:
+        task = leases.held(session, caller, task_id, request["fence"])
+    except Problem:
+        # The same submit, sent twice at once, may have been kept while this one waited for the task.
+        answer = name and idempotency.first_answer(session, caller.key_id, "submit", name, digest)
+        if answer:
+            return answer
+        raise
     ended = _Ended(
         number=executions.take_numbers(session),
         token=ids.token(),

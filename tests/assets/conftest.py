@@ -16,9 +16,9 @@ from tests.page_store import PageStore
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(location: str) -> Lake:
     """A lake where nothing is yet."""
-    return Lake(str(tmp_path / "lake"))
+    return Lake(location)
 
 
 @pytest.fixture

@@ -111,6 +111,7 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
 def test_it_holds_no_key_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSERA_KEY", "secret")
     monkeypatch.setenv("TESSERA_DATABASE_URL", "postgresql://secret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
     (seen,) = program("print(json.dumps([dict(os.environ)]))")("summary")
 

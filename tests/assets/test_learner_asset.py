@@ -62,7 +62,7 @@ def test_run_one_reads_the_api_and_gives_the_bytes_that_the_asset_gives(worked: 
     entries = specs.entries_of(worked.client, "q")
     prepared = [runs.prepare(worked.client, entry, entries) for entry in entries]
 
-    by_lake = [one.learn(runs.from_lake(worked.lake)(one)).nouns[0] for one in prepared]
+    by_lake = [one.work(runs.from_lake(worked.lake)(one)).outcome.nouns[0] for one in prepared]
 
     assert {noun.key: noun.sha256() for noun in by_lake} == by_api
 

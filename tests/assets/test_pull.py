@@ -1,10 +1,10 @@
 """The pull: each run once, whatever the store sends and wherever the pull ends."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import duckdb
@@ -31,6 +31,7 @@ def cursors(lake, queue="packing"):
     return lake.observations(queue, columns=["cursor"])["cursor"].to_list()
 
 
+@pytest.mark.both_lakes
 def test_a_pull_brings_every_run_once_and_the_next_only_what_is_new(lake, pages, client):
     """L01: equal times do not matter, the position is the insertion number."""
     pages.items = runs(*range(1, 251))
@@ -50,6 +51,7 @@ def test_any_number_of_runs_ends_the_pull_without_a_repeat(lake, pages, client, 
     assert pages.pages_served <= count // 100 + 1
 
 
+@pytest.mark.both_lakes
 def test_nothing_to_read_writes_nothing(lake, pages, client):
     """P13: no part without rows."""
     result = pull(client, lake, "packing")
@@ -105,6 +107,7 @@ def test_a_page_that_cannot_be_right_is_refused_and_nothing_kept(lake, pages, cl
     assert lake.version("observations") is None
 
 
+@pytest.mark.both_lakes
 def test_bad_items_go_to_quarantine_with_reasons_and_the_counts_add_up(lake, pages, client):
     """P14, P15: ten rows with different faults, one with two, one missing a column."""
     missing = observation(11)
@@ -175,6 +178,7 @@ def test_the_state_of_a_pull_does_not_grow_with_what_was_pulled(lake, pages, cli
     assert cursors(lake) == list(range(1, 2001))
 
 
+@pytest.mark.both_lakes
 def test_the_cursor_survives_the_logs_checkpoint(lake, pages, client):
     pages.items = runs(1)
     pull(client, lake, "packing")
@@ -214,6 +218,7 @@ def test_a_store_that_is_down_leaves_the_lake_as_it_was_and_the_next_pull_goes_o
     assert cursors(lake) == list(range(1, 400))
 
 
+@pytest.mark.both_lakes
 def test_of_two_pulls_at_once_one_ends_cleanly_and_no_run_is_doubled(lake, pages, client):
     pages.items = runs(1, 2)
     view = View.of(pages.whoami)
@@ -224,6 +229,7 @@ def test_of_two_pulls_at_once_one_ends_cleanly_and_no_run_is_doubled(lake, pages
     assert cursors(lake) == [1, 2]
 
 
+@pytest.mark.both_lakes
 def test_a_second_pull_that_began_after_the_first_batch_is_noticed_at_the_next(lake, pages, client):
     view = View.of(pages.whoami)
     one = Writer(lake, "packing", view)
@@ -235,6 +241,7 @@ def test_a_second_pull_that_began_after_the_first_batch_is_noticed_at_the_next(l
     assert cursors(lake) == [1, 2]
 
 
+@pytest.mark.both_lakes
 def test_pulls_of_different_queues_do_not_disturb_each_other(lake, pages):
     view = View.of(pages.whoami)
     one, two = Writer(lake, "packing", view), Writer(lake, "other", view)
@@ -279,13 +286,11 @@ def test_a_write_that_fails_leaves_the_cursor_at_the_last_durable_batch(lake, pa
 
 
 DYING = """
-import os, signal, sys
+import json, os, signal, sys
 from assets.lake import Lake
 from assets.pull import pull
 from assets.writer import Writer
 from tessera.client import Client
-
-url, location, point, batch = sys.argv[1:]
 
 class Dying(Lake):
     def append(self, table, rows, transactions):
@@ -300,10 +305,33 @@ def die(here):
     if f"{here} {counts[here]}" == point:
         os.kill(os.getpid(), signal.SIGKILL)
 
-pull(Client(url, "secret"), Dying(location), "packing", commit_rows=int(batch))
+# all is loaded once, and nothing of it is at work yet when a process of its own is made for each pull
+for line in sys.stdin:
+    url, location, point, batch = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        pull(Client(url, "secret"), Dying(location), "packing", commit_rows=batch)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
+@pytest.fixture(scope="module")
+def dying():
+    """`dying(url, location, point, batch)`: a pull in a process that is killed there; how it ended."""
+    command = [sys.executable, "-c", DYING]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, **pipes) as process:
+
+        def pulled(*asked):
+            process.stdin.write(json.dumps(asked) + "\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        yield pulled
+
+
+@pytest.mark.xdist_group("dying pulls")  # one process loads what all of them need
 @pytest.mark.parametrize(
     "point",
     [
@@ -318,17 +346,9 @@ pull(Client(url, "secret"), Dying(location), "packing", commit_rows=int(batch))
         "after observations 2",
     ],
 )
-def test_a_pull_killed_at_any_point_neither_loses_nor_repeats_a_run(lake, pages, client, tmp_path, point):
+def test_a_pull_killed_at_any_point_neither_loses_nor_repeats_a_run(lake, pages, client, dying, point):
     pages.items = [observation(i, **({"server__fence": 0} if i % 50 == 0 else {})) for i in range(1, 1701)]
-    script = tmp_path / "dying.py"
-    script.write_text(textwrap.dedent(DYING))
-    ended = subprocess.run(
-        [sys.executable, str(script), pages.url, lake.location, point, "800"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert ended.returncode == -signal.SIGKILL
+    assert dying(pages.url, lake.location, point, 800) == -signal.SIGKILL
     again = Lake(lake.location)
     pull(client, again, "packing")
     rejected = again.scan("quarantine").select("cursor").collect()["cursor"].sort().to_list()

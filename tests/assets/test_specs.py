@@ -145,6 +145,22 @@ def test_other_options_of_the_same_noun_replace_its_entry_and_other_dimensions_s
     ]
 
 
+def test_a_kind_has_an_entry_of_its_own_beside_the_queues(admin: Client, folder: Path) -> None:
+    specs.install(admin, pack.read(folder))
+    specs.configure(admin, NAME, "q")
+
+    _, first = specs.configure(admin, NAME, "q", kind="verb.a")
+    version, entry = specs.configure(admin, NAME, "q", kind="verb.a", surface=True, options={"last": 5})
+    specs.configure(admin, NAME, "q", kind="verb.b")
+
+    of_kind = {"queue": "q", "kind": "verb.a"}
+    assert "surface" not in first
+    assert (version, entry["options"], entry["surface"]) == (4, {"last": 5}, of_kind)
+    assert [one.get("kind") for one in specs.entries_of(admin, "q")] == [None, "verb.a", "verb.b"]
+    with pytest.raises(specs.ConfigError, match=r"body\.entries\[0\]\.kind: must be at most 64 UTF-8 bytes"):
+        specs.configure(admin, NAME, "q", kind="k" * 65)
+
+
 def test_an_entry_that_is_off_no_longer_runs(admin: Client, folder: Path) -> None:
     specs.install(admin, pack.read(folder))
     specs.configure(admin, NAME, "q")

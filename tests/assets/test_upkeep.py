@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from deltalake import write_deltalake
 
 from assets.lake import Lake
 from assets.pull import pull
@@ -38,6 +39,7 @@ def test_compaction_makes_few_files_of_many_and_pulls_go_on_from_the_same_cursor
     assert cursors(lake) == list(range(1, 9))
 
 
+@pytest.mark.both_lakes
 def test_a_reader_that_was_open_before_reads_on_until_its_files_are_removed(lake, pages, client):
     """P12: the old state, then an error that says so, then the new one; never a mix."""
     fill(lake, pages, client, 4)
@@ -51,6 +53,29 @@ def test_a_reader_that_was_open_before_reads_on_until_its_files_are_removed(lake
     with pytest.raises((OSError, pl.exceptions.PolarsError)):
         reader.collect()
     assert cursors(lake) == [1, 2, 3, 4, 5]
+
+
+def test_half_an_hour_to_keep_is_not_none(lake, pages, client):
+    fill(lake, pages, client, 4)
+    compact(lake, "observations")
+
+    assert remove_old(lake, "observations", keep_hours=0.5) == 0
+    assert remove_old(lake, "observations", keep_hours=0) == 4
+
+
+def test_a_reader_that_was_open_when_a_column_changed_sees_the_old_rows_or_an_error(lake, pages, client):
+    """P12: what holds the lake open, as a notebook does, asks it anew and is told; never a mix."""
+    fill(lake, pages, client, 4)
+    reader = pl.scan_delta(lake.open("observations")).select("cursor", "kind").sort("cursor")
+    before = reader.collect()
+    other = lake.scan("observations").collect().with_columns(pl.col("kind").str.len_bytes())
+    write_deltalake(lake.uri("observations"), other, mode="overwrite", schema_mode="overwrite")
+    assert reader.collect().equals(before)
+    remove_old(lake, "observations", keep_hours=0)
+    with pytest.raises((OSError, pl.exceptions.PolarsError)):
+        reader.collect()
+    with pytest.raises((LakeError, pl.exceptions.PolarsError), match="kind"):
+        lake.observations("packing", kind="verb.pack", columns=["cursor", "kind"])
 
 
 def test_readers_writers_and_upkeep_at_once_lose_and_mix_nothing(lake, pages, client):
@@ -84,6 +109,7 @@ def test_readers_writers_and_upkeep_at_once_lose_and_mix_nothing(lake, pages, cl
     assert cursors(lake) == list(range(1, 43))
 
 
+@pytest.mark.both_lakes
 def test_a_compaction_during_a_pull_disturbs_neither(lake, pages, client):
     fill(lake, pages, client, 3)
     pages.items = runs(*range(1, 31))
@@ -97,6 +123,7 @@ def test_a_compaction_during_a_pull_disturbs_neither(lake, pages, client):
     assert cursors(lake) == list(range(1, 31))
 
 
+@pytest.mark.both_lakes
 def test_a_queue_is_tidied_once_it_has_too_many_files_and_others_are_left_alone(lake, pages, client):
     fill(lake, pages, client, 5)
     pages.items = runs(1, 2, server__queue="other")

@@ -10,10 +10,25 @@ from bench.soak import findings, past, picture, run, stage
 from bench.soak.run import Plan
 from tessera.client import Client
 from tessera.server.serve import Running
+from tessera.settings import Settings
 
 
 def silent(_what: str, _done: float, _total: float | None) -> None:
     """No bar."""
+
+
+def test_a_soak_stays_in_its_folder_whatever_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TESSERA_HOME", "TESSERA_URL", "DAGSTER_HOME"):
+        monkeypatch.setenv(name, "")  # what the soak sets is put back
+    monkeypatch.setenv("TESSERA_DASK", "tcp://our-cluster:8786")
+    monkeypatch.setenv("TESSERA_LAKE", "s3://our-bucket/lake")
+
+    settings = stage.settings_of(tmp_path)
+
+    assert (settings.lake, settings.dask) == (str(tmp_path / "lake"), None)
+    assert Settings.from_environment().dask is None
 
 
 @pytest.mark.slow

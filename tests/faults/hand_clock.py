@@ -3,8 +3,8 @@
     python -m tests.faults.hand_clock FILE serve --home …
 
 FILE holds two little-endian integers, nanoseconds, read at each look at the clock: how far the server is
-ahead of the machine, and the moment at which its clock stands still (0 = it runs). Only wall time is bent;
-timeouts, which run on the monotonic clock, are not.
+ahead of the machine, and the moment at which its clock stands still (0 = it runs). Timeouts, which run on the
+monotonic clock in seconds, are not bent.
 """
 
 import mmap
@@ -59,7 +59,7 @@ class HandClock:
 
 
 def main() -> None:
-    """Bend ``time.time_ns`` and ``time.time``, then be ``tessera``."""
+    """Bend ``time.time_ns``, ``time.time`` and ``time.monotonic_ns``, then be ``tessera``."""
     with Path(sys.argv[1]).open("rb") as file:
         shared = mmap.mmap(file.fileno(), _PAIR.size, access=mmap.ACCESS_READ)
     real = time.time_ns
@@ -69,6 +69,7 @@ def main() -> None:
         return int(stopped or real() + ahead)
 
     time.time_ns = bent
+    time.monotonic_ns = bent  # the pace at which the store's time goes on: it stands still with the clock
     time.time = lambda: bent() / 1e9
     del sys.argv[1]
     from tessera.cli import main as tessera

@@ -28,17 +28,27 @@ _NO_TLS = ssl.SSLContext(
 
 
 class Server:
-    """``tessera serve`` on a home. ``launcher`` replaces the module for tests that change its insides."""
+    """``tessera serve`` on a home, with further options and settings. ``launcher`` replaces the module for
+    tests that change its insides.
+    """
 
     def __init__(
-        self, home: Path, *, database_url: str | None = None, launcher: tuple[str, ...] = ()
+        self,
+        home: Path,
+        *,
+        database_url: str | None = None,
+        launcher: tuple[str, ...] = (),
+        options: tuple[str, ...] = (),
+        **environment: str,
     ) -> None:
         self.home = home
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.log = home.parent / f"{home.name}.log"
+        self.log = home.parent / f"{home.name}.{self.port}.log"
         self.database_url = database_url
         self._launcher = launcher or ("-m", "tessera.cli")
+        self._options = options
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -66,6 +76,7 @@ class Server:
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
         if self.database_url:
             environment["TESSERA_DATABASE_URL"] = self.database_url
+        environment |= self._environment
         command = [
             sys.executable,
             *self._launcher,
@@ -74,6 +85,7 @@ class Server:
             str(self.home),
             "--port",
             str(self.port),
+            *self._options,
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

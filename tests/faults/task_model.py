@@ -89,10 +89,10 @@ class Tasks:
         return 200 if fence == len(task.claims) and task.state(now) == "claimed" else 409
 
     def heartbeat(self, task: Task, key: str, fence: int, seconds: int, now: int) -> int:
-        """The status; the lease ends ``seconds`` from now."""
+        """The status; the lease ends ``seconds`` from now, never earlier than it did."""
         status = self.holds(task, key, fence, now)
         if status == 200:
-            task.expires = now + seconds * 1000
+            task.expires = max(task.expires, now + seconds * 1000)
         return status
 
     def submit(self, task: Task, key: str, fence: int, ok: bool, now: int) -> int:

@@ -88,6 +88,17 @@ def test_an_idle_lesson_is_retired_and_one_that_helps_stays(observe: Observe, dr
     assert {entry["key"] for entry in again.nouns[-1].body["entries"]} == standing
 
 
+def test_draws_that_a_worker_makes_without_all_say_nothing_of_a_lesson(observe: Observe, draw: Draw) -> None:
+    offered = {"all": 0.9, "a": 0.1}
+    thrown = [{"draws": [draw("lesson", "a" if i % 10 == 0 else "all", offered)]} for i in range(1000)]
+    alone = [{"draws": [draw("lesson", "a", {"a": 1.0})]} for _ in range(1000)]
+
+    judged = step(evaluation.LEARNER, observe(*thrown, *alone), dimension="lesson")
+
+    (body,) = (noun.body for noun in judged.nouns if noun.body.get("lesson") == "a")
+    assert (body["rows"], body["unsupported"], body["verdict"]) == (1000, 1000, "keep_baseline")
+
+
 figures = st.dictionaries(
     st.sampled_from(["a", "b", "c", "d"]),
     st.tuples(st.integers(0, 300), st.integers(0, 300)).map(lambda pair: (min(pair), max(pair))),

@@ -181,6 +181,12 @@ def test_a_row_that_a_policy_could_not_have_met_is_not_supported() -> None:
     assert len(draws.keep(np.array([False, True]))) == 1
 
 
+def test_a_row_that_offers_no_arm_of_a_policy_is_not_supported() -> None:
+    rows = [{"group": 0, "weights": [0.5, 0.5], "arm": 1, "reward": 1} for _ in range(2)]
+    all_to_an_arm_of_the_second_row = np.array([0.0, 0.0, 1.0, 0.0])
+    assert supported(draws_of(rows), all_to_an_arm_of_the_second_row).tolist() == [False, True]
+
+
 def test_equal_weights_count_in_full_and_one_heavy_weight_counts_for_little() -> None:
     rows = [{"group": 0, "weights": [0.5, 0.5], "arm": 0, "reward": 1} for _ in range(100)]
     even_mass = np.full(200, 0.5)

@@ -8,8 +8,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from learners.path_statistics import groups
-from learners.statistics import exact_median
+from learners.contract import Citation, Evidence, Run, Scope
+from learners.parts import merge
+from learners.path_statistics import LEARNER, groups
+from learners.statistics import Pinned, exact_median
 from schemas import pages
 from tessera.observations import attempt_parts, build_item
 
@@ -96,3 +98,18 @@ def test_the_token_medians_and_the_known_counts_come_out(
 
         assert known == expected["overall"][f"{name}_known"]
         assert median == expected["overall"][f"{name}_median"]
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_a_real_scorecard_has_the_same_bytes_in_parts(records: tuple[str, pl.DataFrame], count: int) -> None:
+    frame = records[1]
+    run = Run(Citation("learn.specs", "path_statistics:wilson-grouping:v1", 1, "0" * 64), Scope("q"))
+    pinned, partials = Pinned(), []
+    for rows in frame.iter_slices(-(-frame.height // count)):
+        pinned.add_rows(rows)
+        partials.append(LEARNER.partial(run, rows))
+
+    merged = LEARNER.merged(run, Evidence(frame), pinned, merge(partials, LEARNER.examples))
+
+    assert len(partials) == count
+    assert merged.nouns == LEARNER.learn(run, Evidence(frame)).nouns

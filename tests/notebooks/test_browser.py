@@ -23,7 +23,10 @@ ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium; apt install chromium")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium; apt install chromium"),
+    pytest.mark.xdist_group("notebooks"),  # their home is filled and exported once
+]
 
 
 @pytest.fixture(scope="module")

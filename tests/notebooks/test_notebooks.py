@@ -8,6 +8,8 @@ import pytest
 from pipelines import notebook_pages, notebooks
 from tests.notebooks.conftest import NOTEBOOKS, QUEUE, ROOT, Home, started
 
+pytestmark = pytest.mark.xdist_group("notebooks")  # their home is filled and exported once
+
 
 def name(path: Path) -> str:
     return path.stem

@@ -1,7 +1,11 @@
 """The `workspace` command in this process, against a real store and an empty home."""
 
+import io
+import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +32,8 @@ def environment(tmp_path, monkeypatch):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    for name in ("TESSERA_KEY", "TESSERA_LAKE", "DAGSTER_HOME", "TESSERA_DATABASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("TESSERA_") or name == "DAGSTER_HOME"]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("TESSERA_HOME", str(tmp_path / "workspace"))
     monkeypatch.setenv("COLUMNS", "200")
     return monkeypatch
@@ -52,6 +56,26 @@ def workspace(environment, store, capsys) -> Command:
         return Ended(int(ended.value.code or 0), printed.out, printed.err)
 
     return command
+
+
+def learner_here(environment: Mapping[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """The `learner` command in this process, with that environment and no other, and how it ended.
+
+    As a process of its own it takes a second to start; `test_learner` starts some, for what only they show.
+    """
+    from pipelines.learner import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
+        for name in list(os.environ):
+            patched.delenv(name)
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        patched.setattr(sys, "argv", ["learner", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    status = int(ended.value.code or 0)
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 def work(client: Client, queue: str, count: int, **brief: Any) -> None:

@@ -1,6 +1,7 @@
 """`workspace doctor`: a clean bill for what is well; for damage, where it is, what it is and what to do."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,22 +9,57 @@ import pytest
 
 from assets import pack, specs
 from assets.lake import Lake
+from pipelines.doctor import COUNTED_AT_ONCE, examine
+from pipelines.workspace import run_all
+from tessera.client import Client
+from tessera.errors import ConnectionFault
+from tessera.server.serve import Running
+from tessera.settings import Settings
+from tessera.transport import Backoff
+from tests.pipelines.conftest import work
 
 SPEC = "path_statistics:wilson-grouping:v1"
 WEIGHTS = "routing_weights:beta-bandit:v1"
+pytestmark = pytest.mark.xdist_group("doctor")  # the home that they copy is filled once
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store's home and a workspace's: two queues pulled, of which one has two learners' nouns."""
+    folder = tmp_path_factory.mktemp("filled")
+    with Running(folder / "home", grace_seconds=1.0) as running:
+        running.start()
+        key = (folder / "home" / "admin.key").read_text("ascii").strip()
+        with Client(running.url, key) as client:
+            pack.write(folder / "pack")
+            specs.install(client, pack.read(folder / "pack"))
+            specs.configure(client, SPEC, "packing")
+            specs.configure(client, WEIGHTS, "packing", options={"dimension": "method"})
+            work(client, "packing", 7)
+            work(client, "sorting", 2)
+            home = folder / "workspace"
+            settings = Settings.from_environment({"TESSERA_HOME": str(home), "TESSERA_URL": running.url})
+            ended = run_all(settings, client, ["packing", "sorting"])
+            assert [one["error"] for one in ended] == [None, None]
+    return folder
 
 
 @pytest.fixture
-def learned(workspace: Any, worked: Any, store: Any, tmp_path: Path) -> Lake:
-    """Two queues pulled, of which one has two learners' nouns."""
-    client = store.client()
-    pack.write(tmp_path / "pack")
-    specs.install(client, pack.read(tmp_path / "pack"))
-    specs.configure(client, SPEC, "packing")
-    specs.configure(client, WEIGHTS, "packing", options={"dimension": "method"})
-    worked("packing", 7)
-    worked("sorting", 2)
-    assert workspace("run").status == 0
+def store(filled: Path, copied: None, store: Any) -> Any:
+    """The store of those homes, each test's its own."""
+    return store
+
+
+@pytest.fixture
+def copied(filled: Path, tmp_path: Path) -> None:
+    """Both homes, where the store and the commands of a test have theirs."""
+    for name in ("home", "workspace"):
+        shutil.copytree(filled / name, tmp_path / name)
+
+
+@pytest.fixture
+def learned(workspace: Any, tmp_path: Path) -> Lake:
+    """The copy's lake."""
     return Lake(str(tmp_path / "workspace" / "lake"))
 
 
@@ -101,6 +137,30 @@ def test_a_lake_behind_a_noun_is_to_be_pulled(
     assert workspace("pull", "--queue", "sorting").status == 0
     remedies = {finding["remedy"] for finding in findings(workspace)}
     assert remedies == {"workspace pull --queue packing"}
+
+
+class Leaving(Client):
+    """A client whose store is gone when it is asked to count up to `leaves_at`."""
+
+    leaves_at = 0
+
+    def pending(self, *arguments: Any, **named: Any) -> Any:
+        """Is then asked of nobody."""
+        if named["cap"] != self.leaves_at:
+            return super().pending(*arguments, **named)
+        with Client("http://127.0.0.1:9", "key", backoff=Backoff(tries=1)) as gone:
+            return gone.pending(*arguments, **named)
+
+
+@pytest.mark.parametrize("leaves_at", [COUNTED_AT_ONCE, 1], ids=["at a queue's rows", "at a noun's cursor"])
+def test_a_store_that_goes_away_is_no_damage_to_rebuild(learned: Lake, store: Any, leaves_at: int) -> None:
+    home = str(Path(learned.location).parent)
+    settings = Settings.from_environment({"TESSERA_HOME": home, "TESSERA_URL": store.url})
+
+    with Leaving(store.url, store.admin_key) as client:
+        client.leaves_at = leaves_at
+        with pytest.raises(ConnectionFault):
+            examine(settings, client)
 
 
 def test_compaction_says_what_it_did_and_leaves_all_well(workspace: Any, learned: Lake, worked: Any) -> None:

@@ -1,10 +1,15 @@
 """A run in this process and what it leaves to whoever started it."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
 from assets.partitions import queues
 from pipelines import history
+from pipelines.instance import instance
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
@@ -23,3 +28,21 @@ def test_a_run_whose_process_is_asked_to_end_is_an_interrupt_and_recorded_as_fai
         [record] = instance.get_run_records()
 
     assert record.dagster_run.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_history_that_fails_in_between_is_the_outcome_of_that_queue_and_not_raised(tmp_path: Path) -> None:
+    @dg.asset(partitions_def=queues)
+    def made() -> None:
+        """Nothing."""
+
+    job = dg.define_asset_job("whole", selection=[made])
+    resolved = dg.Definitions(assets=[made], jobs=[job]).resolve_job_def("whole")
+    with instance(tmp_path) as dagster:
+        before = history.run(resolved, dagster, "q")
+        with closing(sqlite3.connect(tmp_path / "history" / "runs.db")) as database:
+            database.execute("DROP TABLE runs")
+
+        after = history.run(resolved, dagster, "q")
+
+    assert before.ok
+    assert after.error == "NoSuchTableError: runs"

@@ -14,6 +14,7 @@ from learners.catalog import SPECS
 from learners.registry import BUILT_IN
 from tessera.client import Client
 from tests.assets.working import work
+from tests.pipelines.conftest import learner_here
 
 NAME = "path_statistics:wilson-grouping:v1"
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -21,9 +22,10 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 # runs the command with every socket forbidden and says which of the heavy modules it loaded
 OFFLINE = """
 import socket, sys
-def forbidden(*args, **kwargs):
-    raise AssertionError("a socket was opened")
-socket.socket = forbidden
+class Forbidden(socket.socket):
+    def __init__(self, *args, **kwargs):
+        raise AssertionError("a socket was opened")
+socket.socket = Forbidden
 from pipelines.learner import main
 sys.argv[0] = "learner"
 try:
@@ -35,21 +37,23 @@ finally:
 
 @pytest.fixture
 def learner(store: Any, tmp_path: Path) -> Command:
-    """The command against the store, or with sockets forbidden."""
+    """The command against the store; or, offline, in a process of its own with sockets forbidden."""
+    environment = {
+        "TESSERA_URL": store.url,
+        "TESSERA_KEY": store.admin_key,
+        "PYTHONPATH": ":".join(path for path in sys.path if path),
+        "HOME": str(tmp_path),
+    }
 
     def run(*arguments: str, offline: bool = False) -> subprocess.CompletedProcess[str]:
-        start = ["-c", OFFLINE] if offline else ["-m", "pipelines.learner"]
+        if not offline:
+            return learner_here(environment, *arguments)
         return subprocess.run(
-            [sys.executable, *start, *arguments],
+            [sys.executable, "-c", OFFLINE, *arguments],
             capture_output=True,
             text=True,
             cwd=Path(__file__).parents[2],
-            env={
-                "TESSERA_URL": store.url,
-                "TESSERA_KEY": store.admin_key,
-                "PYTHONPATH": ":".join(path for path in sys.path if path),
-                "HOME": str(tmp_path),
-            },
+            env=environment,
         )
 
     return run
@@ -99,6 +103,27 @@ def test_configure_sets_an_entry_and_says_who_sees_what_is_learned(learner: Comm
         "version": 3,
         "entry": {"spec": NAME, "mode": "off", "queue": "q", "options": {"dimensions": ["method"]}},
     }
+
+
+def test_a_kind_of_work_is_configured_enqueued_and_published_by_itself(
+    learner: Command, store: Any, export: Path, tmp_path: Path
+) -> None:
+    learner("pack", "--output", str(tmp_path / "pack"))
+    learner("install", str(tmp_path / "pack"))
+    client = store.client()
+    work(client, "q", "af", kind="verb.b")
+
+    told = learner("configure", NAME, "--queue", "q", "--kind", "verb.b", "--surface")
+    learner("enqueue", NAME, "--queue", "q")
+    ran = json.loads(learner("run-one", "--json").stdout)["run"]
+
+    assert "is active on verb.b in q" in told.stdout
+    assert "for readers of verb.b in q" in told.stdout
+    assert [one["key"] for one in ran["records"]] == [f"{NAME}:q:kind=verb.b"]
+    reader = store.client(["read"], ["q"], kinds=["verb.b"])
+    record = reader.get_record("learn.outputs", f"{NAME}:q:kind=verb.b")
+    assert record["body"]["window"]["count"] == 2
+    assert record["surface"] == {"queue": "q", "kind": "verb.b"}
 
 
 def test_a_preview_of_a_file_opens_no_socket_and_gives_what_the_store_gives(

@@ -18,6 +18,7 @@ from assets.lake import Lake
 from assets.memory_index import SHOWN
 from assets.pull import pull
 from tessera.client import Client
+from tests.pipelines.conftest import learner_here as learner
 
 ROOT = Path(__file__).parents[2]
 NAME = "memory:minhash-lsh:v1"
@@ -59,16 +60,6 @@ def indexed(store: Any, tmp_path: Path) -> Iterator[Client]:
         pull(client, lake, "q")
         SHOWN.learn(client, lake, "q")
         yield client
-
-
-def learner(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pipelines.learner", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        cwd=environment["TESSERA_HOME"],
-    )
 
 
 def test_recall_tells_a_person_what_became_of_like_runs(

@@ -11,7 +11,8 @@ import pytest
 from assets import pack, specs
 from assets.human_gate import HumanGate
 from tessera.client import Client
-from tests.pipelines.test_recall import called, environment, learner
+from tests.pipelines.conftest import learner_here as learner
+from tests.pipelines.test_recall import called, environment
 from tests.tessera.advice.learned import (
     LESSONS,
     WEIGHTS,

@@ -1,22 +1,19 @@
 """One run of a queue at a time, and what a killed one leaves behind."""
 
-import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
 
-from assets import pack, specs
+from assets.lake import Lake
 from pipelines.instance import instance
-from pipelines.turns import TurnError, Turns, end_left_behind, left_behind
+from pipelines.resources import lake_of
+from pipelines.turns import KEEPER, TurnError, Turns, end_left_behind, left_behind
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,20 +24,6 @@ from pipelines.turns import Turns
 with Turns(Path(sys.argv[1])).take("packing", sys.argv[2]):
     print("held", flush=True)
     time.sleep(60)
-"""
-
-
-# the command, stopped in the middle of a learner's run, with the verb claimed and nothing published
-SLOW = """
-import os, sys, time, pathlib
-from learners.path_statistics import PathStatistics
-def learn(self, run, evidence):
-    pathlib.Path(os.environ["LEARNING"]).touch()
-    time.sleep(120)
-PathStatistics.learn = learn
-from pipelines.workspace import main
-sys.argv[0] = "workspace"
-main()
 """
 
 
@@ -112,42 +95,44 @@ def test_a_killed_process_holds_no_turn_and_its_run_is_ended_as_failed(turns: Tu
         assert turns.alive("next") is True
 
 
+def test_a_run_of_another_machine_is_not_ended_for_want_of_its_breath_here(
+    turns: Turns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.turns.START_SECONDS", -1.0)
+    with instance(tmp_path / "dagster") as history:
+        keepers = {"there": "another folder's name", "here": turns.name}
+        runs = {
+            where: history.create_run_for_job(
+                nothing, status=dg.DagsterRunStatus.STARTED, tags={KEEPER: keeper}
+            ).run_id
+            for where, keeper in keepers.items()
+        }
+
+        assert left_behind(history, turns) == [runs["here"]]
+        monkeypatch.setattr("pipelines.turns.FOREIGN_SECONDS", -1.0)
+        assert set(left_behind(history, turns)) == set(runs.values())
+    assert Turns(tmp_path / "turns").name == turns.name
+
+
+def test_a_run_of_no_queue_is_known_to_live_as_well(turns: Turns, tmp_path: Path) -> None:
+    """Else one that takes long, such as the lag of many queues, would be taken for dead."""
+    seen = []
+
+    @dg.op(required_resource_keys={"lake"})
+    def look(context) -> None:  # type: ignore[no-untyped-def]
+        seen.append(turns.alive(context.run_id))
+
+    @dg.job(resource_defs={"lake": lake_of(Lake(str(tmp_path / "lake")), turns, print)})
+    def looking() -> None:
+        look()
+
+    with instance(tmp_path / "dagster") as history:
+        ended = looking.execute_in_process(instance=history)
+
+    assert seen == [True]
+    assert turns.alive(ended.run_id) is None
+
+
 @dg.job
 def nothing() -> None:
     """A job to have runs of."""
-
-
-def test_a_killed_run_is_told_as_failed_and_its_verb_is_done_by_the_next(
-    workspace: Any, worked: Any, store: Any, tmp_path: Path
-) -> None:
-    name = "path_statistics:wilson-grouping:v1"
-    pack.write(tmp_path / "pack")
-    client = store.client()
-    specs.install(client, pack.read(tmp_path / "pack"))
-    specs.configure(client, name, "packing")
-    worked("packing", 5)
-    learning = tmp_path / "learning"
-    child = subprocess.Popen(
-        [sys.executable, "-c", SLOW, "run"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "LEARNING": str(learning)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 60
-    while not learning.exists() and time.monotonic() < deadline and child.poll() is None:
-        time.sleep(0.1)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    assert learning.exists()
-    store.clock.move(40)  # the killed worker's lease is over
-
-    ended = workspace("run")
-
-    assert ended.status == 0, ended
-    assert client.get_record("learn.outputs", f"{name}:packing")["version"] == 1
-    runs = [item["server"] for item in client.iter_observations("learn.runs")]
-    assert [(run["fence"], run["lapsed"], run["result"]) for run in runs] == [(2, 1, "accepted")]
-    with instance(tmp_path / "workspace" / "dagster") as history:
-        statuses = sorted(record.dagster_run.status.value for record in history.get_run_records())
-    assert statuses == ["FAILURE", "SUCCESS"]

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import dagster as dg
+import pytest
 import yaml
 from polars.testing import assert_frame_equal
 
@@ -115,6 +116,26 @@ def test_status_tells_the_last_failure(workspace, worked, store, environment):
     assert workspace("pull").status == 1
     shown = workspace("status")
     assert "! packing: the lake's runs of queue packing were read by key" in shown.out
+
+
+@pytest.mark.parametrize("command", ["run", "status", "doctor"])
+def test_a_history_that_cannot_be_opened_is_one_line_that_names_its_file(
+    workspace, worked, tmp_path, command
+):
+    """So is a database that is away, after the ten seconds in which Dagster asks again."""
+    worked("packing", 1)
+    config = tmp_path / "workspace" / "dagster" / "dagster.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("storage: {nonsense: a password}\n")
+
+    ended = workspace(command)
+
+    assert ended.status == 1
+    [line] = ended.err.splitlines()
+    assert line.startswith(f"failed Dagster's history of {config.parent} cannot be opened (")
+    assert f"look at {config}" in line
+    assert "a password" not in line
+    assert ("packing" in ended.out) == (command == "status")
 
 
 def test_an_unreachable_store_is_said_and_status_shows_what_the_lake_has(workspace, worked, environment):

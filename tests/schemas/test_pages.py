@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from schemas import pages, quarantine
-from schemas.observation_columns import WORDING
 from schemas.observations import SCHEMA, frame
+from tessera.observations import WORDING
 from tests.observation_items import observation
 
 

@@ -71,7 +71,7 @@ def test_good_bodies_have_no_faults() -> None:
         ("version", 0, "body.version", "must be at least 1"),
         ("version", True, "body.version", "must be an integer"),
         ("status", "done", "body.status", "must be one of implemented, proposed"),
-        ("reads", [], "body.reads", "must have at least 1 items"),
+        ("reads", [], "body.reads", "must have at least 1 item"),
         ("writes", [{}], "body.writes[0].schema", "is required"),
         ("trigger", {}, "body.trigger", "must have exactly one of on_demand, schedule, new_observations"),
         ("trigger", {"on_demand": False}, "body.trigger.on_demand", "must be true"),

@@ -61,3 +61,29 @@ def test_what_comes_in_while_the_server_ends_is_503_and_told_when_to_come_back(s
         assert answer.headers["retry-after"] == "1"
         assert answer.headers["connection"] == "close"
         assert answer.json()["detail"] == "the store is closing; try again"
+
+
+def test_a_server_that_drains_answers_once_more_on_open_connections_and_takes_no_new_one(
+    tmp_path: Path,
+) -> None:
+    server = Server(tmp_path / "home", options=("--drain", "20"))
+    with server:
+        kept, unused = (http.client.HTTPConnection("127.0.0.1", server.port, timeout=20) for _ in "ab")
+        for connection in (kept, unused):
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+        ended: list[int | None] = []
+        begun = time.monotonic()
+        ending = threading.Thread(target=lambda: ended.append(server.stop(patience=30)))
+        ending.start()
+        assert until(lambda: not _accepts(server.port))
+
+        kept.request("GET", "/healthz")
+        answer = kept.getresponse()
+        answer.read()
+        unused.close()
+        ending.join()
+
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+    assert ended == [0]
+    assert time.monotonic() - begun < 15  # nobody was left to wait for

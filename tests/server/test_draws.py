@@ -10,6 +10,8 @@ import httpx
 import pytest
 from sqlalchemy import text
 
+from tessera import calls
+from tessera.cli import draws
 from tessera.client import Client
 from tessera.store import coin
 from tessera.store.statements import Statement
@@ -219,6 +221,32 @@ def test_verify_passes_what_was_thrown_and_names_what_was_changed(
     assert [row["where"].split(" ")[0] for row in found] == ["recorded", "run"]
     assert {row["task_id"] for row in found} == {task["task_id"]}
     assert "must be" in verify(store).stdout
+
+
+def test_verify_passes_what_is_drawn_and_submitted_while_it_looks(
+    store: Any,
+    http: httpx.Client,
+    task: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def work(one: dict[str, Any]) -> None:
+        done(draw(http, one))
+        done(submit(http, one))
+
+    def busy_queues(client: Client) -> Any:
+        enqueue(http)
+        work(claimed(http))
+        return client.perform(calls.queues())
+
+    work(task)
+    monkeypatch.setenv("TESSERA_URL", store.url)
+    monkeypatch.setenv("TESSERA_KEY", store.admin_key)
+    monkeypatch.setattr(Client, "queues", busy_queues)
+
+    draws.verify(as_json=True)
+
+    assert json.loads(capsys.readouterr().out) == {"checked": 2, "shown": 2, "mismatches": []}
 
 
 def test_the_client_draws(store: Any, task: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """Writes made together: each whole or not at all by itself, answered after the one commit."""
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,16 +10,19 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tessera.errors import NotFound, Unavailable
+from tessera.errors import Conflict, NotFound, Unavailable
 from tessera.server import group as module
 from tessera.server.group import Group
+from tessera.store import draws, leases, submissions, tasks
 from tessera.store.database import Busy, Session
 from tessera.store.opening import open_store
+from tessera.store.permission import Caller
 from tessera.store.sqlite import SqliteDatabase
 from tessera.store.statements import Statement
 
 _RAISE = Statement(text("UPDATE counters SET value = value + 1 WHERE name = 'executions'"))
 _VALUE = Statement(text("SELECT value FROM counters WHERE name = 'executions'"))
+CALLER = Caller("all", frozenset({"read", "work", "write"}), ("*",), None, None, None, "key_test")
 Work = Callable[[Session], Any]
 
 
@@ -85,15 +89,99 @@ def test_a_refused_write_alone_is_undone(database: SqliteDatabase) -> None:
     assert value(database) == 0
 
 
-def test_a_transaction_that_the_database_ended_is_nobodys(database: SqliteDatabase) -> None:
-    def end(_: Session) -> None:
+def test_who_makes_the_database_end_the_transaction_is_refused_alone(database: SqliteDatabase) -> None:
+    def end(session: Session) -> None:
+        session.change(_RAISE)
         database._writer.execute("ROLLBACK")  # as SQLite does on some errors of the disk
-        raise sqlite3.OperationalError("disk I/O error")
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorname = "SQLITE_IOERR_WRITE"
+        raise error
 
-    outcomes = together(database, raise_it, end, raise_it)
+    first, ended, last = together(database, raise_it, end, raise_it)
 
-    assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
-    assert value(database) == 0
+    assert (first, last) == (1, 2)
+    assert isinstance(ended, Unavailable)
+    assert value(database) == 2
+
+
+def test_nothing_of_a_part_that_cannot_be_undone_is_committed_with_its_neighbours(
+    database: SqliteDatabase,
+) -> None:
+    def spoil(session: Session) -> None:
+        session.change(_RAISE)
+        database._writer.execute("RELEASE part")  # so that the part can no more be rolled back to
+        raise NotFound("no")
+
+    first, spoiled, last = together(database, raise_it, spoil, raise_it)
+
+    assert (first, last) == (1, 2)
+    assert isinstance(spoiled, Exception)
+    assert value(database) == 2
+
+
+def test_a_full_disk_refuses_those_who_need_room_and_keeps_the_others(database: SqliteDatabase) -> None:
+    ((pages,),) = database._writer.execute("PRAGMA page_count").fetchall()
+    database._writer.execute(f"PRAGMA max_page_count={pages}").fetchall()
+
+    def enqueue_large(session: Session) -> None:
+        raise_it(session)
+        tasks.enqueue(session, CALLER, {"queue": "q", "kind": "k", "brief": {"text": "x" * 30_000}})
+
+    first, large, last = together(database, raise_it, enqueue_large, raise_it)
+
+    assert (first, last) == (1, 2)
+    assert isinstance(large, Unavailable)
+    assert value(database) == 2
+
+
+def test_a_write_sees_those_before_it_in_its_transaction(database: SqliteDatabase) -> None:
+    request = {"queue": "q", "kind": "k", "brief": {}, "idempotency_key": "same"}
+    ask = {"queue": "q", "lease_seconds": 60}
+
+    (new, first), (again, second) = together(
+        database, *[lambda session: tasks.enqueue(session, CALLER, request)] * 2
+    )
+    with database.write() as session:
+        tasks.enqueue(session, CALLER, {"queue": "q", "kind": "k", "brief": {}})
+    claims = together(database, *[lambda session: leases.claim(session, CALLER, ask)] * 3)
+    held = claims[0]
+    arms = [{"arm": "a", "weight": 0.5}, {"arm": "b", "weight": 0.5}]
+    draw = {"fence": 1, "dimension": "model", "arms": arms}
+    drawn = together(
+        database,
+        *[lambda session: draws.draw(session, CALLER, held["task_id"], draw, b"secret")] * 2,
+        lambda session: draws.draw(session, CALLER, held["task_id"], {**draw, "arms": arms[::-1]}, b"secret"),
+    )
+    submitted = together(
+        database,
+        *[lambda s: submissions.submit(s, CALLER, held["task_id"], {"fence": 1, "ok": True})] * 2,
+    )
+
+    assert (new, again, first["task_id"]) == (True, False, second["task_id"])
+    assert claims[0]["task_id"] != claims[1]["task_id"]
+    assert claims[2] is None
+    assert drawn[0] == drawn[1]
+    assert isinstance(drawn[2], Conflict)
+    assert json.loads(submitted[0])["result"] == "accepted"
+    assert isinstance(submitted[1], Conflict)
+
+
+def test_a_result_is_given_after_the_commit_and_to_those_who_still_wait(database: SqliteDatabase) -> None:
+    async def run() -> list[int]:
+        group = Group(database)
+        gone = asyncio.ensure_future(group.run(raise_it))
+        waiting = [asyncio.ensure_future(group.run(raise_it)) for _ in range(2)]
+        await asyncio.sleep(0)  # all have asked, and nothing has begun
+        gone.cancel()
+        seen = []
+        for each in waiting:
+            await each
+            seen.append(value(database))  # by another connection
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        return seen
+
+    assert asyncio.run(run()) == [3, 3]
 
 
 def test_nobody_waits_for_another_process(database: SqliteDatabase) -> None:

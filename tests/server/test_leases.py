@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tessera.store.clock import rfc3339
+from tests.faults.server import until
 from tests.server.calls import claim, claimed, done, enqueue, observations, state, submit
 
 pytestmark = pytest.mark.both_databases
@@ -197,6 +199,44 @@ def test_a_clock_that_moves_refuses_no_submit_that_holds_its_task(store: Any, se
     store.clock.move(seconds)
 
     assert done(submit(http, task))["result"] == "accepted"
+
+
+@pytest.mark.parametrize(("asked", "kept"), [(5, 300), (299, 300), (301, 301), (86400, 86400)])
+def test_a_heartbeat_ends_a_lease_later_or_as_it_was_never_earlier(store: Any, asked: int, kept: int) -> None:
+    http = store.http()
+    enqueue(http, max_attempts=1)
+    task = claimed(http, lease_seconds=300)
+
+    beat = done(
+        http.post(f"/v1/tasks/{task['task_id']}/heartbeat", json={"fence": 1, "lease_seconds": asked})
+    )
+    store.clock.move(kept - 2)
+
+    assert beat["lease_expires_at"] >= task["lease_expires_at"]
+    assert done(submit(http, task))["result"] == "accepted"
+
+
+def test_a_clock_set_back_takes_no_state_back_and_the_stores_time_goes_on(store: Any) -> None:
+    http = store.http()
+    over = enqueue(http, max_attempts=1)
+    lease = claimed(http, lease_seconds=10)
+    key = store.key(expires_at=rfc3339(store.clock() + 10_000))
+    store.clock.move(11)
+    assert state(http, over) == "failed"
+
+    store.clock.move(-300)
+
+    assert state(http, over) == "failed"
+    assert submit(http, lease).status_code == 409
+    assert store.http(key["secret"]).get("/v1/whoami").status_code == 401
+    late = enqueue(http)
+    assert (
+        done(http.get(f"/v1/tasks/{late['task_id']}"))["created_at"]
+        > done(http.get(f"/v1/tasks/{over['task_id']}"))["created_at"]
+    )
+    renewed = claimed(http, lease_seconds=1)
+    assert until(lambda: claim(http) is not None, pause=0.1)  # its lease ends, though the clock is behind
+    assert submit(http, renewed).status_code == 409
 
 
 def test_cancelling_is_for_the_owner_or_an_admin(store: Any) -> None:

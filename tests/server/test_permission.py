@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tessera.store import record_lists
 from tests.server.calls import claim, claimed, done, enqueue, observations, run, submit, write
 
 pytestmark = pytest.mark.both_databases
@@ -309,6 +310,24 @@ def test_who_reads_a_record(store: Any, form: str) -> None:
         # A run that pins it is readable only with it, and with its own queue and kind.
         may_run = allowed and name not in ("other queue", "other kind")
         assert (http.get(f"/v1/executions/{run_of_it['run_id']}").status_code == 200) is may_run, name
+
+
+def test_a_long_history_that_may_not_be_seen_looks_absent_too(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_lists, "SCAN", 2)  # so that three versions are more than one call looks at
+    for version in range(3):
+        done(write(store.http(), version=version, visibility="private"))
+    other = store.http_for(scopes=["read"])
+
+    for query in ("", "?after=1", "?after=3"):
+        _same_404(
+            other.get(f"/v1/records/s/r/versions{query}"),
+            other.get(f"/v1/records/s/absent/versions{query}"),
+        )
+
+    done(write(store.http(), version=3))
+    assert done(other.get("/v1/records/s/r/versions"))["has_more"] is True
 
 
 def test_reading_needs_read_for_pins_too(store: Any) -> None:

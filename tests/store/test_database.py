@@ -12,8 +12,10 @@ from sqlalchemy import bindparam, text, update
 
 from tessera.errors import Unavailable
 from tessera.store import database as module
+from tessera.store import tasks
 from tessera.store.database import Again, Busy, Database, Stale, settled
 from tessera.store.opening import open_store
+from tessera.store.permission import Caller
 from tessera.store.schema import counters
 from tessera.store.statements import Statement
 from tests.server.calls import enqueue
@@ -25,6 +27,9 @@ _EXPECTING = Statement(
     .where(counters.c.name == bindparam("counter"), counters.c.value == bindparam("expected"))
     .values(value=bindparam("next_value"))
 )
+
+
+ADMIN = Caller("admin", frozenset({"write", "admin"}), ("*",), None, None, None, "key_test")
 
 
 @pytest.fixture
@@ -81,6 +86,26 @@ def test_a_read_is_one_snapshot_and_cannot_write(database: Database) -> None:
     assert _count(database) == 1
     with pytest.raises(Unavailable), database.read() as session:
         session.change(_RAISE)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("orderly", [True, False])
+def test_a_store_that_starts_under_a_clock_set_back_goes_on_from_what_it_knew(
+    tmp_path: Path, database_url: str | None, orderly: bool
+) -> None:
+    """After a crash what it knew is the newest task or run; after an orderly end all that it showed."""
+    first = open_store(tmp_path, database_url, clock=lambda: 2_000_000)
+    with first.database.write() as session:
+        tasks.enqueue(session, ADMIN, {"queue": "q", "kind": "k", "brief": {}})
+    first.time.not_before(3_000_000)
+    first.close() if orderly else first.database.close()
+
+    second = open_store(tmp_path, database_url, clock=lambda: 1_000_000)
+    found = second.time()
+    second.close()
+
+    assert 0 <= found - (3_000_000 if orderly else 2_000_000) < 60_000
+    assert second.time.ahead >= 1_000_000
 
 
 def test_who_would_have_to_wait_for_a_writer_and_does_not_is_told_at_once(database: Database) -> None:

@@ -21,6 +21,7 @@ from tessera.store.database import Again, settled
 from tessera.store.opening import Store, open_store
 from tessera.store.permission import Caller
 from tessera.store.postgresql import PostgresDatabase
+from tessera.store.reader import Scope
 from tessera.store.schema import metadata
 from tessera.store.statements import POSTGRESQL, Statement
 from tests.postgres import Postgres
@@ -72,7 +73,7 @@ def add_run(store: Store, before_commit: Callable[[], object] = lambda: None) ->
 
 def numbers_after(store: Store, after: int) -> list[int]:
     with store.database.read() as session:
-        page = executions.page(session, ADMIN, executions.Scope("q", None, after), 100, store.store_id)
+        page = executions.page(session, ADMIN, Scope("q", None, after), 100, store.store_id)
     return [int(found) for found in re.findall(rb'"cursor":"(\d+)"', page)]
 
 

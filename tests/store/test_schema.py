@@ -1,6 +1,7 @@
 """The schema and its steps."""
 
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,24 @@ def test_a_url_may_name_the_file(tmp_path: Path) -> None:
 
     assert (tmp_path / "an own file.db").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["admin.key"]
+
+
+def test_a_home_may_have_any_name(tmp_path: Path) -> None:
+    home = tmp_path / "what? 100%41 #1"
+
+    for _ in range(2):
+        open_store(home).close()
+
+    assert (home / "tessera.db").stat().st_size > 0
+    assert list(tmp_path.iterdir()) == [home]
+
+
+def test_the_program_may_lie_in_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / "100% mine"
+    shutil.copytree(Path(migrate.__file__).parent / "migrations", installed / "migrations")
+    monkeypatch.setattr(migrate, "__file__", str(installed / "migrate.py"))
+
+    open_store(tmp_path / "home").close()
 
 
 def test_opening_again_keeps_identity_and_key(tmp_path: Path) -> None:

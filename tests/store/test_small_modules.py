@@ -56,6 +56,30 @@ def test_a_time_is_read_with_its_zone_or_not_at_all() -> None:
     assert clock.milliseconds("yesterday") is None
 
 
+def test_time_that_goes_forward_follows_the_wall_ahead_and_its_own_pace_when_that_is_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moment = {"wall": 1_000_000, "ticks": 50}
+    monkeypatch.setattr(clock, "_ticks", lambda: moment["ticks"])
+    forward = clock.Forward(lambda: moment["wall"])
+
+    def after(wall: int, ticks: int) -> tuple[int, int]:
+        moment["wall"] += wall
+        moment["ticks"] += ticks
+        return forward(), forward.ahead
+
+    assert after(0, 0) == (1_000_000, 0)
+    assert after(10, 10) == (1_000_010, 0)
+    assert after(60_000, 5) == (1_060_010, 0)  # set forward, or back from a sleep
+    assert after(-300_000, 7) == (1_060_017, 300_007)
+    assert after(1_000, 1_000) == (1_061_017, 300_007)
+    assert after(400_000, 1) == (1_161_010, 0)
+    forward.not_before(2_000_000)
+    assert after(1, 1) == (2_000_001, 838_990)
+    forward.not_before(5)
+    assert after(0, 0)[0] == 2_000_001
+
+
 def _apart(first: int, second: int) -> int:
     return (first ^ second).bit_count()
 

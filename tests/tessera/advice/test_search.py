@@ -1,6 +1,10 @@
 """Search finds what the definition finds, in either form and in any order."""
 
 import random
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+from struct import unpack_from
+from threading import Barrier
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +14,7 @@ from tessera import fingerprints
 from tessera.advice import segments as read
 from tessera.advice.columns import Columns
 from tessera.advice.search import Found, Plain, searcher
-from tessera.advice.segments import IndexFault
+from tessera.advice.segments import EXACT_BYTES, SIGNATURE_BYTES, IndexFault, Segment
 from tessera.advice.similar import query
 from tessera.canonical import digest
 from tests.tessera.advice.indexes import entry, segment_body, segments
@@ -177,3 +181,31 @@ def test_a_segment_of_another_scheme_or_shape_is_refused_by_name(
 
     with pytest.raises(IndexFault, match=rf"^learn/seg.*{told}"):
         read.of_body("learn/seg", body, digest(body))
+
+
+@pytest.mark.parametrize("form", [Columns, Plain])
+def test_threads_that_ask_a_new_index_at_once_each_find_what_is_there(form: type[Columns | Plain]) -> None:
+    size, threads = 20_000, 8
+    signatures = random.Random(1).randbytes(size * SIGNATURE_BYTES)
+    held = Segment(
+        "",
+        signatures,
+        b"\1" * size,
+        bytes(size * EXACT_BYTES),
+        array("q", range(size)),
+        b"",
+        array("Q"),
+        array("Q"),
+    )
+    search, together = form([held]), Barrier(threads)
+
+    def ask(thread: int) -> list[list[int]]:
+        places = range(thread, size, size // 10)
+        asked = [unpack_from(f">{fingerprints.VALUES}I", signatures, at * SIGNATURE_BYTES) for at in places]
+        together.wait()
+        return [search.search(signature, None, exact_limit=0).positions for signature in asked]
+
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(ask, range(threads)))
+
+    assert found == [[[at] for at in range(thread, size, size // 10)] for thread in range(threads)]
