@@ -15,10 +15,9 @@ import polars as pl
 from learners.parts import Partial, Whole
 from learners.statistics import Pinned
 from schemas.specs import OUTPUTS, USE_POLICY, spec_key
+from tessera.advice.shapes import in_key
 from tessera.canonical import digest, dumps, utf16_key
 from tessera.errors import Fault, TesseraError
-
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
 class LearnerError(TesseraError):
@@ -47,12 +46,7 @@ class Scope:
 
     def in_key(self) -> str:
         """As keys write it: ``<queue>`` or ``<queue>:kind=<kind>``, the kind escaped."""
-        return self.queue if self.kind is None else f"{self.queue}:kind={escaped(self.kind)}"
-
-
-def escaped(text: str) -> str:
-    """``text`` for a record key: each byte outside ``[A-Za-z0-9._-]`` as ``@`` and two hex digits."""
-    return "".join(chr(byte) if byte in _PLAIN else f"@{byte:02x}" for byte in text.encode())
+        return in_key(self.queue, self.kind)
 
 
 @dataclass(frozen=True, slots=True)

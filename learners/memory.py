@@ -20,10 +20,10 @@ from learners.contract import (
     LearnerError,
     Noun,
     Outcome,
+    Plain,
     Reading,
     Run,
     Scope,
-    Wanted,
     common_fields,
     output_key,
 )
@@ -40,8 +40,7 @@ from schemas.memory import (
     SEGMENT_ENTRIES,
 )
 from tessera.advice.shapes import LEAST_FEATURES
-from tessera.canonical import dumps, utf16_key
-from tessera.errors import Fault
+from tessera.canonical import dumps
 from tessera.statistics import failure_reason
 
 COLUMNS = (
@@ -86,15 +85,11 @@ class _Pinned:
     number: int = 0
 
 
-class Memory:
-    """The learner. It takes no options."""
+class Memory(Plain):
+    """The learner. It takes no options, and no records beside the head, which pins all that a run needs."""
 
     spec: Mapping[str, Any] = MEMORY
     checks: Sequence[Check] = CHECKS
-
-    def option_faults(self, options: Mapping[str, Any], root: str) -> list[Fault]:
-        """Every option is one too many."""
-        return [Fault(f"{root}.{key}", "is not a known field") for key in sorted(options, key=utf16_key)]
 
     def state_key(self, scope: Scope, options: Mapping[str, Any]) -> tuple[str, str]:
         """The head."""
@@ -103,10 +98,6 @@ class Memory:
     def reading(self, run: Run) -> Reading:
         """What was captured after the head's cursor, up to the budget."""
         return Reading(after=_before(run).cursor, limit=self.spec["budget"]["observations"], columns=COLUMNS)
-
-    def wanted(self, run: Run) -> Sequence[Wanted]:
-        """Nothing: the head pins all that a run needs to know of what it does not read."""
-        return ()
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
         """New segments for what was read, a manifest when the head pins too many, and the next head."""

@@ -17,10 +17,10 @@ from learners.contract import (
     Evidence,
     Noun,
     Outcome,
+    Plain,
     Reading,
     Run,
     Scope,
-    Wanted,
     common_fields,
     output_key,
 )
@@ -48,7 +48,7 @@ LABEL_REASON = (
 )
 
 
-class PathStatistics:
+class PathStatistics(Plain):
     """The learner: options ``dimensions`` (any of ``DIMENSIONS``, in any order) and ``last``."""
 
     spec: Mapping[str, Any] = PATH_STATISTICS
@@ -82,10 +82,6 @@ class PathStatistics:
         if set(dimensions) & set(DRAWN):
             columns.add("draws")
         return Reading(last=int(run.options.get("last", DEFAULT_LAST)), columns=tuple(sorted(columns)))
-
-    def wanted(self, run: Run) -> Sequence[Wanted]:
-        """Nothing but its observations."""
-        return ()
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
         """One scorecard noun over the evidence."""

@@ -22,10 +22,10 @@ from learners.contract import (
     Noun,
     OptionsError,
     Outcome,
+    Plain,
     Reading,
     Run,
     Scope,
-    Wanted,
     common_fields,
     output_key,
 )
@@ -79,7 +79,7 @@ class Options:
         return list(dict.fromkeys([*self.known_arms, *([] if self.baseline is None else [self.baseline])]))
 
 
-class RoutingWeights:
+class RoutingWeights(Plain):
     """The learner; its options are those of `Options`, `baseline` being `{arm, share}`."""
 
     spec: Mapping[str, Any] = ROUTING_WEIGHTS
@@ -99,10 +99,6 @@ class RoutingWeights:
         columns = {"cursor", "run_id", "private", "result", "draws", *SOURCES[options.dimension]}
         columns.add("kind" if options.by == "category" else "template")
         return Reading(last=options.last, columns=tuple(sorted(columns)))
-
-    def wanted(self, run: Run) -> Sequence[Wanted]:
-        """Nothing but its observations."""
-        return ()
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
         """One noun over the evidence; no observations give a valid one without categories."""

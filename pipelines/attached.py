@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 GRACE_SECONDS = 10.0
+NICENESS = 5
 
 
 class Stopped(KeyboardInterrupt):
@@ -84,6 +85,17 @@ def end_on_signals() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
+
+
+def step_back() -> None:
+    """Let this process and what it starts have the processor after everybody else: what learns can wait.
+
+    Where Linux shares the processor out among sessions first, a process's own niceness counts within its
+    session alone; so the session's is set too.
+    """
+    os.nice(NICENESS)
+    with contextlib.suppress(OSError):  # another system, or a Linux that does not group by sessions
+        Path("/proc/self/autogroup").write_text(str(NICENESS), "ascii")
 
 
 def _follow_parent() -> None:

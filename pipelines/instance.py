@@ -16,7 +16,10 @@ from tessera.errors import TesseraError
 if TYPE_CHECKING:
     from dagster import DagsterInstance
 
-CONFIG = """\
+MOST_RUNS = 4
+RUNS = max(1, min(MOST_RUNS, (os.cpu_count() or 2) - 1))
+"""Dagster runs at a time: each keeps a core busy, and one is left to the store and its workers."""
+CONFIG = f"""\
 # Written once by the workspace; yours to change.
 telemetry:
   enabled: false
@@ -26,7 +29,7 @@ nux:
 # The history is a SQLite file: few writers at once, and no two runs of one queue side by side.
 concurrency:
   runs:
-    max_concurrent_runs: 4
+    max_concurrent_runs: {RUNS}
     tag_concurrency_limits:
       - key: dagster/partition
         value:

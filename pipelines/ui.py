@@ -20,7 +20,8 @@ console = Console(highlight=False)
 
 
 def dagster() -> int:
-    """Dagster's own command line, as the child's entry point."""
+    """Dagster's own command line, as the child's entry point; the store and the workers go first."""
+    attached.step_back()
     # `dg dev` wants a project laid out its way; `dagster dev` reads workspace.yaml.
     warnings.filterwarnings("ignore", message="Function `dev_command` is superseded")
     from dagster._cli import main as dagster_main

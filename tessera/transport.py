@@ -67,15 +67,16 @@ def retry_after(answer: Answer) -> float:
     value = answer.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value)
+    then, now = _seconds(value), _seconds(answer.headers.get("date", ""))
+    return 0.0 if then is None else max(0.0, then - (time.time() if now is None else now))
+
+
+def _seconds(date: str) -> float | None:
+    """A header's date in seconds since 1970; None for what is none."""
     try:
-        then = parsedate_to_datetime(value).timestamp()
-    except ValueError:
-        return 0.0
-    try:
-        now = parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
-    except ValueError:
-        now = time.time()
-    return max(0.0, then - now)
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 class Tries:

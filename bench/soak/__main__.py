@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.prepare:
         return 0
     console.print(
-        "nothing lost, nothing doubled, no lag grows" if good else "[bold]a verdict is not good[/bold]"
+        "nothing lost, nothing doubled, no lag grows, the pace was kept"
+        if good
+        else "[bold]a verdict is not good[/bold]"
     )
     return 0 if good else 1
 

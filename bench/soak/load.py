@@ -126,7 +126,7 @@ def main() -> None:
         ("processes", int),
     ):
         parser.add_argument(f"--{name}", type=kind, required=True)
-    parser.add_argument("--threads", type=int, default=6)
+    parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("queues", nargs="+")
     given = parser.parse_args()

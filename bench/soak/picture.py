@@ -20,7 +20,7 @@ def draw(out: Path, begin: float, title: str) -> str:
 
     chart = alt.vconcat(
         _lines(_lag(out, begin), "runs behind", "reader"),
-        _lines(_memory(out, begin), "memory, MiB", "process"),
+        _lines(_memory(out, begin), "memory of a process, MiB", "role"),
         _lines(_latency(out, begin), "latency, ms", "call", scale="log"),
         title=title,
     ).resolve_scale(color="independent")
@@ -58,7 +58,7 @@ def _lag(out: Path, begin: float) -> list[dict[str, Any]]:
 def _memory(out: Path, begin: float) -> list[dict[str, Any]]:
     rows = findings.lines(out / "machine.jsonl")
     return [
-        _point(row["at"] - begin, role, bytes_ / (1 << 20))
+        _point(row["at"] - begin, role, bytes_ / (1 << 20) / row["processes"][role])
         for row in rows
         for role, bytes_ in row["rss"].items()
     ]

@@ -102,7 +102,8 @@ def daemon(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def dagster_daemon() -> int:
-    """Dagster's own command line for its daemon, as the child's entry point."""
+    """Dagster's own command line for its daemon, as the child's entry point; as low in rank as in the UI."""
+    attached.step_back()
     warnings.simplefilter("ignore")
     from dagster._daemon.cli import main as daemon_main
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tessera.advice.shapes import in_key
 from tessera.errors import Forbidden, NotFound, TesseraError
 
 if TYPE_CHECKING:
     from tessera.client import Client
 
 CONFIG = ("learn.specs", "config")
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _CITED_BYTES = 256
 
 
@@ -32,15 +32,6 @@ def bound(client: "Client | None") -> Iterator["Client"]:
 
     with Client() as own:
         yield own
-
-
-def in_key(queue: str, kind: str | None = None) -> str:
-    """A scope as keys write it: ``<queue>`` or ``<queue>:kind=<kind>``, the kind escaped."""
-    return queue if kind is None else f"{queue}:kind={''.join(map(_escaped, kind.encode()))}"
-
-
-def _escaped(byte: int) -> str:
-    return chr(byte) if byte in _PLAIN else f"@{byte:02x}"
 
 
 def entries(client: "Client") -> list[Mapping[str, Any]]:

@@ -1,4 +1,5 @@
-"""The public shapes of the memory index, by name: what its learner writes and what recall reads (section 8).
+"""The public shapes of the memory index, by name: what its learner writes and what recall reads (section 8);
+and how the key of any learned noun names its scope (section 7).
 
 Promises one place for each name and bound that both sides hold to. Leaves out reading and writing.
 """
@@ -43,3 +44,14 @@ ENTRY_FIELDS = (
     "cost",
 )
 PIN_FIELDS = ("key", "version", "sha256", "entries", "first", "last")
+
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+def in_key(queue: str, kind: str | None = None) -> str:
+    """A scope as keys write it: ``<queue>`` or ``<queue>:kind=<kind>``, the kind escaped."""
+    return queue if kind is None else f"{queue}:kind={''.join(map(_escaped, kind.encode()))}"
+
+
+def _escaped(byte: int) -> str:
+    return chr(byte) if byte in _PLAIN else f"@{byte:02x}"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from tessera import fingerprints, statistics
 from tessera.advice.index import Cache, Index, load
-from tessera.advice.scopes import bound, entries, in_key
+from tessera.advice.scopes import bound, entries
 from tessera.advice.search import Found, searcher
-from tessera.advice.shapes import EXACT_LIMIT, LEAST_FEATURES, SPEC
+from tessera.advice.shapes import EXACT_LIMIT, LEAST_FEATURES, SPEC, in_key
 from tessera.errors import NotFound, TesseraError
 from tessera.observations import brief_view
 

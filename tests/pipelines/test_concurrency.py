@@ -10,18 +10,17 @@ from typing import Any
 
 import dagster as dg
 import pytest
-import yaml
 
 from assets import pack, specs
 from assets.lake import Lake
 from assets.partitions import queues
 from assets.path_scorecard import SHOWN
 from pipelines.definitions import definitions
-from pipelines.instance import CONFIG, instance
+from pipelines.instance import MOST_RUNS, instance
 
 ROOT = Path(__file__).parents[2]
 OBSERVATIONS = dg.AssetKey("observations")
-AT_ONCE = int(yaml.safe_load(CONFIG)["concurrency"]["runs"]["max_concurrent_runs"])
+AT_ONCE = MOST_RUNS
 
 
 def pulls(store: Any, commands: Sequence[Sequence[str]]) -> list[tuple[int, str]]:

@@ -13,7 +13,7 @@ from assets.lake import Lake
 from assets.pull import pull
 from learners.path_statistics import PathStatistics
 from pipelines.definitions import definitions, defs
-from pipelines.instance import instance, prepare
+from pipelines.instance import RUNS, instance, prepare
 from schemas.observations import frame
 from schemas.pages import read_fast
 
@@ -206,7 +206,7 @@ def test_dagsters_home_is_made_with_telemetry_off_and_a_persons_own_is_left_alon
     assert written["telemetry"] == {"enabled": False}
     with instance(home) as made:
         assert made.telemetry_enabled is False
-        assert made.get_concurrency_config().run_queue_config.max_concurrent_runs == 4
+        assert made.get_concurrency_config().run_queue_config.max_concurrent_runs == RUNS
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     prepare(home)
     assert (home / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n"

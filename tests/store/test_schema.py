@@ -1,6 +1,7 @@
 """The schema and its steps."""
 
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,14 @@ def test_a_home_may_have_any_name(tmp_path: Path) -> None:
 
     assert (home / "tessera.db").stat().st_size > 0
     assert list(tmp_path.iterdir()) == [home]
+
+
+def test_the_program_may_lie_in_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / "100% mine"
+    shutil.copytree(Path(migrate.__file__).parent / "migrations", installed / "migrations")
+    monkeypatch.setattr(migrate, "__file__", str(installed / "migrate.py"))
+
+    open_store(tmp_path / "home").close()
 
 
 def test_opening_again_keeps_identity_and_key(tmp_path: Path) -> None:

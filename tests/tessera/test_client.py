@@ -281,6 +281,8 @@ def test_retry_after_reads_seconds_dates_and_nonsense():
     assert asked(retry_after="Thu, 29 Oct 2026 10:00:30 GMT", date=date) == 30
     assert asked(retry_after="Thu, 29 Oct 2026 09:00:00 GMT", date=date) == 0
     assert asked(retry_after="soon") == asked() == asked(retry_after="-3") == 0
+    far = "Mon, 01 Jan 99999999999 00:00:00 GMT"
+    assert asked(retry_after=far) == asked(retry_after="Mon, 29 Oct 2001 09:00:00 GMT", date=far) == 0
 
 
 def test_pauses_grow_up_to_a_bound_and_jitter_takes_at_most_half():
