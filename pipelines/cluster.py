@@ -142,11 +142,11 @@ class _Workers:
     def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """Results in the order of the items; raises what the function raises, and ClusterError."""
         with self._client() as client:
-            at_once = workers(client) + 1
+            count = workers(client)
             under_way: deque[Future[Any]] = deque()
             for item in items:
                 under_way.append(client.submit(function, item, pure=False))
-                if len(under_way) > at_once:
+                if len(under_way) > count:
                     yield answer(client, under_way.popleft())
             while under_way:
                 yield answer(client, under_way.popleft())

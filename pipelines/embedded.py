@@ -33,7 +33,7 @@ def store(settings: Settings) -> Iterator[Settings]:
         return
     if address.hostname not in {LOOPBACK, "localhost", "::1"}:
         raise SettingsError(f"no store answers at {settings.url}. Start it there, or unset TESSERA_URL.")
-    port = free_port(address.port or 80)
+    port = free_port(port_of(settings.url))
     ours = replace(settings, url=f"http://{LOOPBACK}:{port}")
     log = settings.home / "logs" / "store.log"
     child = attached.start(
@@ -54,8 +54,7 @@ def store(settings: Settings) -> Iterator[Settings]:
 
 def _knows_us(settings: Settings) -> bool:
     """Whether a store answers at the URL and takes our key. Asks the port first: the client is patient."""
-    address = urlsplit(settings.url)
-    if not listens(address.hostname or LOOPBACK, address.port or 80):
+    if not listens(urlsplit(settings.url).hostname or LOOPBACK, port_of(settings.url)):
         return False
     try:
         with Client(settings.url, settings.require_key(), timeout=2.0) as client:
@@ -63,6 +62,12 @@ def _knows_us(settings: Settings) -> bool:
     except TesseraError:
         return False
     return True
+
+
+def port_of(url: str) -> int:
+    """The port that a URL names or means."""
+    address = urlsplit(url)
+    return address.port or (443 if address.scheme == "https" else 80)
 
 
 def listens(host: str, port: int) -> bool:

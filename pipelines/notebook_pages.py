@@ -38,9 +38,8 @@ _CELL = "padding:.25rem .45rem;text-align:{};border-bottom:1px solid #d0d7de;ver
 
 def store(settings: Settings) -> Client | None:
     """A client of the store, None when none answers that takes the key. Asks the port first: it is quick."""
-    address = urlsplit(settings.url)
-    port = address.port or (443 if address.scheme == "https" else 80)
-    if not embedded.listens(address.hostname or embedded.LOOPBACK, port):
+    host = urlsplit(settings.url).hostname or embedded.LOOPBACK
+    if not embedded.listens(host, embedded.port_of(settings.url)):
         return None
     try:
         client = Client(settings.url, settings.require_key())

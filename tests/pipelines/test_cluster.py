@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,10 @@ def without_times(nouns: Nouns) -> dict[tuple[str, int], Any]:
 def opened(home: Path, at: int) -> Iterator[Place]:
     """The store of a home under a clock that stands, and an empty workspace beside it."""
     standing = Standing(at)
-    with Running(home, clock=standing, grace_seconds=1.0) as running:
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(clock, "_ticks", lambda: 0)  # else the store's time goes on without its clock
+        running = stack.enter_context(Running(home, clock=standing, grace_seconds=1.0))
         running.start()
         key = (home / "admin.key").read_text("ascii").strip()
         with Client(running.url, key) as client:

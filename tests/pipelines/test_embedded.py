@@ -21,6 +21,18 @@ def settings(home: Path, **more: str) -> Settings:
     return Settings.from_environment({"TESSERA_HOME": str(home), **more})
 
 
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("https://tessera.example", 443),
+        ("http://tessera.example", 80),
+        ("https://tessera.example:8443", 8443),
+    ],
+)
+def test_a_store_is_looked_for_at_the_port_that_its_url_means(url: str, port: int) -> None:
+    assert embedded.port_of(url) == port
+
+
 def test_a_store_is_started_where_none_answers_and_closed_whole(tmp_path: Path) -> None:
     address = f"http://127.0.0.1:{embedded.free_port(0)}"
     with embedded.store(settings(tmp_path, TESSERA_URL=address)) as found:
