@@ -9,7 +9,16 @@ from rich.console import Console
 from bench.table import Line, printed
 
 # One line a comparison: a module of this package with `lines(*, quick) -> list[Line]`.
-COMPARISONS = ("fingerprints", "recall", "memory_index", "scorecards", "weights", "store", "client_import")
+COMPARISONS = (
+    "fingerprints",
+    "recall",
+    "memory_index",
+    "pull",
+    "scorecards",
+    "weights",
+    "store",
+    "client_import",
+)
 
 
 def main() -> int:

@@ -73,12 +73,13 @@ class Served:
 
     def __init__(self, port: int, home: Path) -> None:
         self.home = home
+        self.url = f"http://127.0.0.1:{port}"
+        self.secret = (home / "admin.key").read_text("ascii").strip()
         self._port = port
-        self._secret = (home / "admin.key").read_text("ascii").strip()
 
     def connection(self) -> Connection:
         """A connection with the admin's key."""
-        return Connection(self._port, self._secret)
+        return Connection(self._port, self.secret)
 
 
 @contextmanager
