@@ -11,14 +11,15 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from assets.views import LakeError
 from tessera.settings import PART_ROWS
 
+F = TypeVar("F")
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """As the built-in `map`: results in the order of the items. Function, items and results can be pickled."""
 
@@ -36,6 +37,17 @@ class Spread:
 
     rows: int = PART_ROWS
     map: Map = map
+
+
+def in_order(submit: Callable[[Any], F], items: Iterable[Any], more: int) -> Iterator[F]:
+    """The futures of all items in their order; at most so many `more` are under way behind the one given."""
+    under_way: deque[F] = deque()
+    for item in items:
+        under_way.append(submit(item))
+        if len(under_way) > more:
+            yield under_way.popleft()
+    while under_way:  # each let go of as it is given: it holds its result
+        yield under_way.popleft()
 
 
 class Processes:
@@ -67,15 +79,9 @@ class Processes:
         fresh = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(self.count, mp_context=fresh, initializer=begin)
         try:
-            under_way: deque[Future[Any]] = deque()
-            for item in list(waiting):
-                under_way.append(pool.submit(function, item))
-                if len(under_way) > self.count:
-                    result = under_way.popleft().result()
-                    waiting.popleft()
-                    yield result
-            while under_way:
-                result = under_way.popleft().result()
+            computing = in_order(lambda item: pool.submit(function, item), list(waiting), self.count)
+            for future in computing:
+                result = future.result()
                 waiting.popleft()
                 yield result
         finally:

@@ -7,12 +7,11 @@ cluster does. Dask is imported only when a cluster is asked for. Leaves out what
 
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from assets.spread import Map
+from assets.spread import Map, in_order
 from tessera.errors import TesseraError
 from tessera.settings import Settings
 
@@ -142,14 +141,11 @@ class _Workers:
     def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """Results in the order of the items; raises what the function raises, and ClusterError."""
         with self._client() as client:
-            count = workers(client)
-            under_way: deque[Future[Any]] = deque()
-            for item in items:
-                under_way.append(client.submit(function, item, pure=False))
-                if len(under_way) > count:
-                    yield answer(client, under_way.popleft())
-            while under_way:
-                yield answer(client, under_way.popleft())
+            computing = in_order(
+                lambda item: client.submit(function, item, pure=False), items, workers(client)
+            )
+            for future in computing:
+                yield answer(client, future)
 
     @contextmanager
     def _client(self) -> "Iterator[Client]":
