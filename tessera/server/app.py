@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tessera import json_door
 from tessera.errors import (
@@ -57,6 +58,17 @@ class Told:
     begun: float
     route: str = UNMATCHED
     key_id: str | None = None
+
+
+class Asked(NamedTuple):
+    """A request whose body is in, on its way to the call that answers it."""
+
+    call: Call
+    names: tuple[str, ...]
+    headers: RawHeaders
+    query_string: bytes
+    body: bytes
+    told: Told
 
 
 class App:
@@ -143,7 +155,7 @@ class App:
         told.route = call.path
         limit = json_door.MAX_BULK if call.bulk else json_door.MAX_BODY
         body = await self._body(limit, call.scope, headers, receive) if has_body(headers) else b""
-        return await self._dispatch(call, names, headers, scope["query_string"], body, told)
+        return await self._dispatch(Asked(call, names, headers, scope["query_string"], body, told))
 
     async def _mcp_message(self, scope: Scope, receive: Receive, told: Told) -> Answer:
         """One message to the MCP face, from a good key, and from no page of another site."""
@@ -173,7 +185,7 @@ class App:
         """A tool's call: the same door, the same key, the same answer."""
         told = Told(call.method, begun=time.perf_counter(), route=call.path)
         try:
-            answer = await self._dispatch(call, names, headers, query_string, body, told)
+            answer = await self._dispatch(Asked(call, names, headers, query_string, body, told))
         except Problem as problem:
             answer = answers.of_problem(problem)
         except Exception as error:
@@ -182,22 +194,14 @@ class App:
         self._tell(told, answer)
         return answer
 
-    async def _dispatch(
-        self,
-        call: Call,
-        names: tuple[str, ...],
-        headers: RawHeaders,
-        query_string: bytes,
-        body: bytes,
-        told: Told,
-    ) -> Answer:
-        arguments = (call, names, headers, query_string, body, told)
-        if call.brief and len(body) <= PROMPT and self._store.database.prompt:
+    async def _dispatch(self, asked: Asked) -> Answer:
+        call = asked.call
+        if call.brief and len(asked.body) <= PROMPT and self._store.database.prompt:
             # Done here: another thread would cost more than the work. Given away when it would have to wait.
             with contextlib.suppress(Busy):
-                return await self._together(*arguments) if call.writes else self._perform(*arguments)
+                return await self._together(asked) if call.writes else self._perform(asked)
         crew = self._writers if call.writes else self._readers
-        return await crew.run(self._perform, *arguments)
+        return await crew.run(self._perform, asked)
 
     def _check_host(self, headers: RawHeaders) -> None:
         if host(headers) not in self._hosts:
@@ -220,20 +224,12 @@ class App:
             return problem
         return None
 
-    def _perform(
-        self,
-        call: Call,
-        names: tuple[str, ...],
-        headers: RawHeaders,
-        query_string: bytes,
-        body: bytes,
-        told: Told,
-    ) -> Answer:
+    def _perform(self, asked: Asked) -> Answer:
         """Everything that needs the database, in a transaction of its own."""
-        database = self._store.database
+        database, call = self._store.database, asked.call
 
         def admit(session: Session) -> Request:
-            return self._admit(session, call, names, headers, query_string, body, told)
+            return self._admit(session, asked)
 
         def read() -> Answer:
             with database.read() as session:
@@ -252,7 +248,7 @@ class App:
             if not call.writes:
                 return settled(read)
             # Judging a large body takes long: once, and not while others wait for their turn to write.
-            judged = settled(judge) if len(body) > PROMPT else None
+            judged = settled(judge) if len(asked.body) > PROMPT else None
             request, answer, rows = settled(lambda: write(judged))
         except Stale:
             return answers.of_problem(_MOVED)
@@ -261,21 +257,13 @@ class App:
         self._count(call, request, rows)
         return answer
 
-    async def _together(
-        self,
-        call: Call,
-        names: tuple[str, ...],
-        headers: RawHeaders,
-        query_string: bytes,
-        body: bytes,
-        told: Told,
-    ) -> Answer:
+    async def _together(self, asked: Asked) -> Answer:
         """A short write, in one transaction with those that came with it; Busy when it would have to wait."""
 
         def write(session: Session) -> tuple[Request, Answer, int]:
             before = session.rows_written
-            request = self._admit(session, call, names, headers, query_string, body, told)
-            answer = call.handler(session, request)
+            request = self._admit(session, asked)
+            answer = asked.call.handler(session, request)
             return request, answer, session.rows_written - before
 
         try:
@@ -284,7 +272,7 @@ class App:
             return answers.of_problem(_MOVED)
         except Problem as problem:
             return answers.of_problem(problem)
-        self._count(call, request, rows)
+        self._count(asked.call, request, rows)
         return answer
 
     def _count(self, call: Call, request: Request, rows: int) -> None:
@@ -298,21 +286,13 @@ class App:
             fields = {"method": call.method, "route": call.path, "key_id": request.caller.key_id}
             log.info("an admin changed the store", extra={"fields": fields})
 
-    def _admit(
-        self,
-        session: Session,
-        call: Call,
-        names: tuple[str, ...],
-        headers: RawHeaders,
-        query_string: bytes,
-        body: bytes,
-        told: Told,
-    ) -> Request:
+    def _admit(self, session: Session, asked: Asked) -> Request:
         """The key, its scope, the JSON and every field, in this order."""
-        caller = _caller(session, call.scope, headers)
-        told.key_id = caller.key_id
+        call, body = asked.call, asked.body
+        caller = _caller(session, call.scope, asked.headers)
+        asked.told.key_id = caller.key_id
         faults: list[Fault] = []
-        query = call.query.read(query_string, faults)
+        query = call.query.read(asked.query_string, faults)
         value = None
         if call.body is not None and (body or not call.body_optional):
             value = call.body.check(json_door.loads(body), "", faults)
@@ -320,8 +300,8 @@ class App:
             faults.append(Fault("", "this call takes no body"))
         if faults:
             raise Invalid("the request is not as it must be", errors=faults)
-        etag = next((value for name, value in headers if name == b"if-none-match"), None)
-        return Request(self._store, self.metrics, caller, names, query, value, etag)
+        etag = next((value for name, value in asked.headers if name == b"if-none-match"), None)
+        return Request(self._store, self.metrics, caller, asked.names, query, value, etag)
 
 
 def create_app(store: Store, *, hosts: Sequence[str] = (), grace_seconds: float = GRACE_SECONDS) -> App:
