@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pipelines import attached
@@ -28,28 +29,30 @@ def store(settings: Settings) -> Iterator[Settings]:
     They are those given, with another URL where the given one's port is taken by somebody else.
     """
     address = urlsplit(settings.url)
-    if _knows_us(settings):
-        yield settings
-        return
-    if address.hostname not in {LOOPBACK, "localhost", "::1"}:
-        raise SettingsError(f"no store answers at {settings.url}. Start it there, or unset TESSERA_URL.")
-    port = free_port(port_of(settings.url))
-    ours = replace(settings, url=f"http://{LOOPBACK}:{port}")
     log = settings.home / "logs" / "store.log"
-    child = attached.start(
-        "tessera.cli:main",
-        "serve",
-        "--home",
-        str(settings.home),
-        "--host",
-        LOOPBACK,
-        "--port",
-        str(port),
-        log=log,
-    )
-    with attached.stopping(child):
-        await_start(ours, child, str(log))
-        yield ours
+    for wanted in (port_of(settings.url), 0):
+        if _knows_us(settings):
+            yield settings
+            return
+        if address.hostname not in {LOOPBACK, "localhost", "::1"}:
+            raise SettingsError(f"no store answers at {settings.url}. Start it there, or unset TESSERA_URL.")
+        port = free_port(wanted)
+        ours = replace(settings, url=f"http://{LOOPBACK}:{port}")
+        child = _serve(settings.home, port, log)
+        with attached.stopping(child):
+            try:
+                await_start(ours, child, str(log))
+            except TesseraError:
+                if wanted and child.poll() is not None and listens(LOOPBACK, port):
+                    continue  # somebody took the port after we had looked
+                raise
+            yield ours
+            return
+
+
+def _serve(home: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
+    asked = ("serve", "--home", str(home), "--host", LOOPBACK, "--port", str(port))
+    return attached.start("tessera.cli:main", *asked, log=log)
 
 
 def _knows_us(settings: Settings) -> bool:

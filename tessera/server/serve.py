@@ -36,6 +36,7 @@ _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 END_SECONDS = 8
 """How long the end waits for what is under way; a transaction that began is finished all the same."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_BACKLOG = 2048  # connections that may wait while the store opens; uvicorn's own figure
 _BEHIND_MILLISECONDS = 1_000  # by which clocks may differ without a word
 _SWITCH_SECONDS = 0.0005  # how soon a thread back from the disk gets its turn
 
@@ -212,6 +213,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(_BACKLOG)  # at once: two sockets that only bind may share a port, and uvloop hides it
     except OSError as error:
         listener.close()
         raise SettingsError(

@@ -4,6 +4,8 @@ import json
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,24 @@ def test_beside_a_store_that_does_not_know_the_key_another_is_started(store: Any
         assert found.url != store.url
         with Client(found.url, found.require_key()) as client:
             assert client.whoami()["store_id"] != store.store_id
+
+
+def test_of_two_that_start_a_store_on_one_port_at_once_each_gets_its_own(tmp_path: Path) -> None:
+    address = f"http://127.0.0.1:{embedded.free_port(0)}"
+    both = threading.Barrier(2)
+
+    def found(name: str) -> tuple[str, str]:
+        with embedded.store(settings(tmp_path / name, TESSERA_URL=address)) as found:
+            both.wait(60)
+            with Client(found.url, found.require_key()) as client:
+                return found.url, client.whoami()["store_id"]
+
+    with ThreadPoolExecutor(2) as pool:
+        (first, one), (second, other) = pool.map(found, ("here", "there"))
+
+    assert address in {first, second}
+    assert first != second
+    assert one != other
 
 
 def test_a_store_elsewhere_that_does_not_answer_is_not_ours_to_start(tmp_path: Path) -> None:

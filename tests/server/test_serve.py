@@ -119,9 +119,11 @@ def test_the_log_is_folded_back_at_an_orderly_end(home: Path) -> None:
     assert sorted(path.name for path in home.iterdir()) == ["admin.key", "tessera.db"]
 
 
-def test_a_port_that_is_taken_is_a_clear_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("started", [True, False], ids=["serving", "about to serve"])
+def test_a_port_that_is_taken_is_a_clear_error(tmp_path: Path, started: bool) -> None:
     with Running(tmp_path / "a") as running:
-        running.start()
+        if started:
+            running.start()
         port = int(running.url.rpartition(":")[2])
         with pytest.raises(SettingsError, match=f"port {port}"):
             Running(tmp_path / "b", port=port)
