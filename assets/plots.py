@@ -5,6 +5,8 @@ drawing library is loaded only when something is drawn: it takes as long to load
 """
 
 import base64
+import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +18,7 @@ MOST_PANELS = 6
 MOST_LINES = 12
 LARGEST_PNG = 200_000
 _LABEL = 60
+_SIGNATURE = 8  # bytes before the first chunk
 
 
 def label(dimensions: Mapping[str, str | None]) -> str:
@@ -148,7 +151,29 @@ def png(chart: Any) -> bytes:
     """An altair chart as a PNG."""
     import vl_convert
 
-    return bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=1))
+    return packed(bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=1)))
+
+
+def packed(picture: bytes) -> bytes:
+    """The same PNG, several times smaller: the drawing library compresses for speed, and Dagster keeps each
+    picture three times. Pixels and all other chunks stay as they are (PNG, third edition, sections 5 and 10).
+    """
+    made, pixels, place = [picture[:_SIGNATURE]], b"", _SIGNATURE
+    while place < len(picture):
+        (size,) = struct.unpack_from(">I", picture, place)
+        chunk, place = picture[place : place + 12 + size], place + 12 + size
+        kind, content = chunk[4:8], chunk[8:-4]
+        if kind == b"IDAT":
+            pixels += content
+        elif kind == b"IEND":
+            made += [_chunk(b"IDAT", zlib.compress(zlib.decompress(pixels), 9)), chunk]
+        else:
+            made.append(chunk)
+    return b"".join(made)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
 def inline(picture: bytes, description: str) -> str:

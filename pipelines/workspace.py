@@ -111,15 +111,26 @@ def compact(
     keep_hours: Annotated[
         float, typer.Option("--keep-hours", min=0, help="Keep the files of versions this young.")
     ] = 168,
+    keep_runs: Annotated[
+        float | None,
+        typer.Option(
+            "--keep-runs",
+            min=0,
+            metavar="DAYS",
+            help="Also delete Dagster runs that ended longer ago; a queue's newest stay. Default: keep all.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Merge the lake's small files, and remove those that no version of the last hours needs."""
     from assets.lake import Lake
     from assets.upkeep import upkeep
 
-    done = upkeep(Lake(Settings.from_environment().lake), keep_hours)
+    settings = Settings.from_environment()
+    done = upkeep(Lake(settings.lake), keep_hours)
+    deleted = None if keep_runs is None else _delete_runs(settings, keep_runs)
     if as_json:
-        _print_json({"tables": [one.document() for one in done]})
+        _print_json({"tables": [one.document() for one in done], "runs_deleted": deleted})
         return
     for one in done:
         out.print(
@@ -127,6 +138,18 @@ def compact(
         )
     if not done:
         out.print("the lake is empty: nothing to do")
+    if deleted is not None:
+        out.print(f"{deleted} runs deleted from Dagster's history")
+
+
+def _delete_runs(settings: Settings, keep_days: float) -> int:
+    from pipelines import instance, old_runs
+
+    with (
+        instance.instance(settings.dagster_home) as dagster,
+        _progress("Dagster's history", "runs deleted") as progress,
+    ):
+        return old_runs.remove(dagster, keep_days, progress)
 
 
 @app.command()
