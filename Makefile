@@ -27,7 +27,7 @@ export UV_SYSTEM_CERTS ?= $(if $(wildcard /etc/ssl/certs/ca-certificates.crt /et
 .DELETE_ON_ERROR:
 
 help: ## Say what each target does
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '%-16s %s\n' "$$t" "$$d"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r t d; do printf '%-20s %s\n' "$$t" "$$d"; done
 
 install: $(READY) ## Make the environment in .venv from the lock file, hashes checked
 	@echo "ready: $(VENV)"

@@ -133,7 +133,8 @@ def _rows(path: Path, first: int, lines: list[bytes]) -> pl.DataFrame:
         try:
             items.append((number, json_door.loads(line)))
         except Problem as problem:
-            raise ExportError(f"{path}, line {number}: {problem}") from None
+            found = "; ".join(f"{fault.path} {fault.message}".strip() for fault in problem.errors)
+            raise ExportError(f"{path}, line {number}: {found or problem}") from None
     held = b'{"items":[' + b",".join(line for line in lines if line.strip()) + b"]}"
     read = pages.read([held])
     if read.misfits:

@@ -37,8 +37,8 @@ def installed(client: Client, name: str) -> tuple[Citation, dict[str, Any]]:
         record = client.get_record(STORE, name)
     except NotFound:
         raise SpecError(
-            f"spec {name} is not installed in this store: run `learner pack --output DIR` and then "
-            "`learner install DIR`"
+            f"spec {name} is not installed in this store: run `learner pack --output DIR`, with "
+            f"`--spec {name}` where another package has it, and then `learner install DIR`"
         ) from None
     faults = spec_faults(record["body"])
     if faults:

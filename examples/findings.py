@@ -4,6 +4,7 @@ Everything is read back with a key that may only read the queue. Leaves out the 
 """
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,6 @@ def _places(console: Console, history: History, folder: Path) -> None:
         "  make notebook    the queue, its paths compared, lessons and recall, in notebooks\n"
         "  make run         one more round, drawn by what stands; the pipeline takes only what is new\n"
         "  .venv/bin/tessera serve, and in another terminal:\n"
-        f'  curl -H "Authorization: Bearer $(cat {home}/admin.key)" \\\n'
+        f'  curl -H "Authorization: Bearer $(cat {shlex.quote(f"{home}/admin.key")})" \\\n'
         f"    http://127.0.0.1:8765/v1/records/{STORE}/{card['key']}"
     )

@@ -6,6 +6,7 @@ of a claim that is the caller's. Leaves out the store's own tools: those are the
 """
 
 import json
+import signal
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NotRequired
 
@@ -137,6 +138,7 @@ def _through_the_door(arguments: Mapping[str, Any]) -> Object:
 
 
 def run() -> None:
-    """Serve stdio until its other end closes."""
+    """Serve stdio until its other end closes. Ctrl-C kills: a read of stdin cannot be called off."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     with Client() as client:
         server(client).run("stdio")

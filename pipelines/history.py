@@ -13,6 +13,7 @@ import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
 
 from assets.partitions import queues
+from tessera.cli.terminal import one_line
 from tessera.errors import TesseraError
 
 _OURS = (
@@ -127,8 +128,9 @@ def last_failure(instance: dg.DagsterInstance, queue: str) -> dict[str, Any] | N
 
 def sentence(error: BaseException) -> str:
     """An error in one line, without its class when the sentence is ours."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, TesseraError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, TesseraError):
+        return one_line(error)
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _interrupted(event: dg.DagsterEvent) -> bool:

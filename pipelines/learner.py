@@ -256,7 +256,8 @@ def _options(given: list[str] | None) -> dict[str, Any]:
         try:
             options[name] = loads(value.encode("utf-8", "surrogateescape"), root=name)
         except Problem as problem:
-            raise typer.BadParameter(f"{name}: {one_line(problem)}", param_hint="'--option'") from None
+            found = "; ".join(f"{fault.path}: {fault.message}" for fault in problem.errors)
+            raise typer.BadParameter(found or one_line(problem), param_hint="'--option'") from None
     return options
 
 
@@ -271,8 +272,7 @@ def _trigger(trigger: dict[str, Any]) -> str:
 
 
 def _complain(error: TesseraError) -> None:
-    text = one_line(error) if isinstance(error, Problem) else "; ".join(map(shown, str(error).splitlines()))
-    typer.echo(f"learner: {text}", err=True)
+    typer.echo(f"learner: {one_line(error)}", err=True)
 
 
 def main() -> None:

@@ -121,12 +121,16 @@ def step(
     if command and proposer:
         raise typer.BadParameter("give a proposer's name or a command, not both")
     by: Any = CommandProposer(command, seconds=seconds) if command else proposer
-    told = None if summary is None else summary.read_text("utf-8")
+    try:
+        told = None if summary is None else summary.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{summary} is no text in UTF-8", param_hint="'--summary'") from None
     with Client() as client:
         try:
             outcome = review_steps.step(client, queue, kind=kind, proposer=by, gate=gate, summary=told)
         except ReviewError as error:
-            _tell(error.outcome, as_json=False)
+            if error.outcome.applied or error.outcome.rejected or error.outcome.failed:
+                _tell(error.outcome, as_json)
             raise
     _tell(outcome, as_json)
 

@@ -1,8 +1,7 @@
 """What `workspace status` shows on one screen: what is behind, what failed, and what to do.
 
 Promises to read and never to write, and to show what it can when the store or Dagster's history does not
-answer. Leaves out
-holding the lake against the store: that is `pipelines.doctor`.
+answer. Leaves out holding the lake against the store: that is `pipelines.doctor`.
 """
 
 from contextlib import ExitStack
@@ -167,7 +166,7 @@ def _add_history(settings: Settings, found: dict[str, Any]) -> None:
 def show(found: dict[str, Any], out: Console) -> None:
     """The situation on one screen."""
     store, lake = found["store"], found["lake"]
-    out.print(f"store {store['url']}  {store['store_id'] or 'does not answer'}", soft_wrap=True)
+    out.print(f"store {store['url']}  {store['store_id'] or 'is not read'}", soft_wrap=True)
     out.print(f"lake  {lake['location']}  {_version(lake)}", soft_wrap=True)
     if not found["queues"]:
         out.print("no queue has runs yet: `workspace run` pulls and learns once there are some")
@@ -175,19 +174,26 @@ def show(found: dict[str, Any], out: Console) -> None:
     rows = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("queue", "rows", "cursor", "lag", "quarantine"):
         rows.add_column(column, justify="left" if column == "queue" else "right")
-    for column in ("learners: new observations of their trigger", "last made"):
-        rows.add_column(column)
+    rows.add_column("last made")
+    learners = Table(
+        "queue", "learner", "new runs of its trigger", box=None, pad_edge=False, header_style="bold"
+    )
     for entry in found["queues"]:
+        for learner in entry["learners"]:
+            learners.add_row(escape(entry["queue"]), escape(learner["spec"]), _waiting(learner))
         rows.add_row(
             escape(entry["queue"]),
             str(entry["rows"]),
             entry["cursor"],
             _lag(entry),
             str(entry["quarantined"]),
-            escape("\n".join(map(_learner, entry["learners"])) or "none configured"),
             _made(entry["materialized"]),
         )
     out.print(rows)
+    if learners.row_count:
+        out.print(learners)
+    elif found["error"] is None:
+        out.print("no learner is configured")
     for schedule in found["schedules"]:
         done = schedule["done"] or "not ticked yet"
         out.print(f"schedule {escape(schedule['key'])}: up to {done}, {schedule['outstanding']} outstanding")
@@ -199,14 +205,14 @@ def show(found: dict[str, Any], out: Console) -> None:
         out.print("nothing to do")
 
 
-def _learner(entry: dict[str, Any]) -> str:
-    """One config entry in a few words."""
+def _waiting(entry: dict[str, Any]) -> str:
+    """How far one config entry is from its next run."""
     shadow = " (shadow)" if entry["mode"] == "shadow" else ""
     if entry["problem"] is not None:
-        return f"{entry['spec']}{shadow}: cannot run"
+        return f"cannot run{shadow}"
     if entry["trigger"] is None:
-        return f"{entry['spec']}{shadow}: {entry['reason'] or 'on demand'}"
-    return f"{entry['spec']}{shadow}: {entry['waiting']} of {entry['trigger']}"
+        return f"{entry['reason'] or 'on demand'}{shadow}"
+    return f"{entry['waiting']} of {entry['trigger']}{shadow}"
 
 
 def _version(lake: dict[str, Any]) -> str:

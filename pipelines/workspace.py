@@ -6,6 +6,7 @@ runs or reads its history.
 """
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from tessera.cli.terminal import one_line
 from tessera.client import Client
 from tessera.errors import TesseraError
 from tessera.settings import Settings
@@ -27,6 +29,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+INTERRUPTED = 130
+"""The status that typer makes of Ctrl-C."""
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -40,14 +44,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 def main() -> None:
     """Run the command; an error that we know is one line, not a trace."""
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # Ctrl-C meets it closing a connection
     try:
         app()
     except TesseraError as error:
-        _failed(str(error))
+        _failed(one_line(error))
         raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        _failed("stopped; what was committed stands, the next run goes on from there")
+    except OSError as error:
+        _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         raise SystemExit(1) from None
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            _failed("stopped; what was committed stands, the next run goes on from there")
+        raise
 
 
 @app.command()
@@ -281,6 +290,8 @@ def _tell(outcome: dict[str, Any]) -> None:
         parts.append(f"{pulled['rows_added']} new runs ({pulled['rows']} in the lake, lag {pulled['lag']})")
         if pulled["quarantined"]:
             parts.append(f"{pulled['quarantined']} in quarantine")
+        if not pulled["rows"] and not pulled["quarantined"]:
+            parts.append("the store has no run of it that this key may read: is the name right?")
     learned = [asset for asset in made if asset not in ("observations", "fingerprints")]
     parts += [f"{asset} at {made[asset].get('record', 'the lake')}" for asset in learned]
     if outcome["job"] == "workspace" and outcome["error"] is None and not learned:

@@ -12,7 +12,7 @@ app = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")],
     scope: Annotated[
         list[str], typer.Option(help="read, work, write or admin; several by repeating or by commas.")
     ],

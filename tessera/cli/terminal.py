@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from tessera.errors import Problem, TesseraError
+from tessera.errors import TesseraError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -46,11 +46,8 @@ def complain(text: str) -> None:
 
 
 def one_line(error: TesseraError) -> str:
-    """An error as one line: status, title and detail, then each fault's path and message."""
-    if not isinstance(error, Problem):
-        return shown(error)
-    told = f"{error.status} {error.title}" + (f": {error.detail}" if error.detail else "")
-    return shown("; ".join([told, *(f"{fault.path}: {fault.message}" for fault in error.errors)]))
+    """An error as one line: what was wrong, then each fault's path and message."""
+    return "; ".join(shown(line.strip()) for line in str(error).splitlines())
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

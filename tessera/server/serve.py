@@ -218,7 +218,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise SettingsError(
             f"cannot listen on {host} port {port}: {error.strerror or error}. "
-            "Another server may be there: choose another --port, or 0 for a free one."
+            "Another server may be there, or the address be another machine's: choose another --port, or 0 "
+            "for a free one, or another --host."
         ) from None
     return listener
 

@@ -225,7 +225,7 @@ def test_a_preview_is_a_table_for_people(learner: Command, export: Path) -> None
         (("preview", NAME, "--queue", "q", "--from", "x.jsonl"), "exactly one of --queue and"),
         (("preview", "no:such:v1", "--queue", "q"), "no learner 'no:such:v1' is installed"),
         (("preview", NAME, "--queue", "q", "--option", "last"), "is not NAME=JSON"),
-        (("preview", NAME, "--queue", "q", "--option", "last={"), "400"),
+        (("preview", NAME, "--queue", "q", "--option", "last={"), "last: is not well-formed JSON"),
         (("preview", NAME, "--queue", "q", "--option", "last=0"), "options.last: must be at least 1"),
         (
             ("preview", NAME, "--queue", "q", "--option", 'dimensions=["x"]'),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -192,3 +193,23 @@ def test_only_json_rpc_reaches_stdout(environment: dict[str, str]) -> None:
 
     assert all(one["jsonrpc"] == "2.0" for one in said)
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in rest.splitlines())
+
+
+def test_ctrl_c_ends_the_server_for_a_model_while_its_input_is_open(environment: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "pipelines.learner", "mcp"],
+        env=environment,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["jsonrpc"] == "2.0"
+
+        server.send_signal(signal.SIGINT)
+
+        assert server.wait(10) == -signal.SIGINT

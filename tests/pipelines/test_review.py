@@ -107,6 +107,7 @@ def test_an_approved_proposal_is_written_by_the_next_step(
         (("step", "--queue", "q", "--gate", "no-such"), 1, "no gate 'no-such' is installed"),
         (("step", "--queue", "q", "--summary", "SUMMARY", "--", "false"), 1, "ended with status 1"),
         (("step", "--queue", "q", "--proposer", "x", "--", "true"), 2, "not both"),
+        (("step", "--queue", "q", "--summary", sys.executable), 2, "no text in UTF-8"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(

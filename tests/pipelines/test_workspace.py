@@ -144,9 +144,26 @@ def test_an_unreachable_store_is_said_and_status_shows_what_the_lake_has(workspa
     environment.setenv("TESSERA_URL", "http://127.0.0.1:9")
     shown, failed = workspace("status"), workspace("run")
     assert (shown.status, failed.status) == (1, 1)
-    assert "does not answer" in shown.out
+    assert "is not read" in shown.out
     assert "packing" in shown.out
     assert "failed cannot reach the store at http://127.0.0.1:9" in failed.err
+
+
+def test_a_queue_that_the_store_does_not_have_is_told_from_one_that_has_nothing_new(workspace, worked):
+    worked("packing", 1)
+    ended = workspace("pull", "--queue", "packing", "--queue", "paking")
+    packing, paking = ended.out.splitlines()
+    assert "is the name right?" not in packing
+    assert "the store has no run of it that this key may read: is the name right?" in paking
+
+
+def test_a_home_that_is_no_folder_is_one_line(workspace, worked, tmp_path, environment):
+    worked("packing", 1)
+    (tmp_path / "file").touch()
+    environment.setenv("DAGSTER_HOME", str(tmp_path / "file" / "dagster"))
+    ended = workspace("run")
+    assert ended.status == 1
+    assert ended.err.splitlines() == [f"failed {tmp_path / 'file' / 'dagster'}: Not a directory"]
 
 
 def test_another_store_is_refused_by_every_command(workspace, worked, store, tmp_path, environment):
