@@ -152,9 +152,10 @@ def _root(error: SerializableErrorInfo) -> str:
     """The message of the error that began it, not of Dagster's wrapping."""
     while error.cause is not None and (error.cls_name or "").startswith("Dagster"):
         error = error.cause
-    text = " ".join(error.message.split())
-    name, _, rest = text.partition(": ")
-    return rest if name.startswith(_OURS) and rest else text
+    name, _, rest = error.message.strip().partition(": ")
+    if name.startswith(_OURS) and rest:
+        return one_line(rest)
+    return " ".join(error.message.split())
 
 
 def _plain(metadata: Any) -> dict[str, Any]:

@@ -191,6 +191,7 @@ def show(found: dict[str, Any], out: Console) -> None:
         )
     out.print(rows)
     if learners.row_count:
+        out.print()
         out.print(learners)
     elif found["error"] is None:
         out.print("no learner is configured")

@@ -291,7 +291,7 @@ def _tell(outcome: dict[str, Any]) -> None:
         if pulled["quarantined"]:
             parts.append(f"{pulled['quarantined']} in quarantine")
         if not pulled["rows"] and not pulled["quarantined"]:
-            parts.append("the store has no run of it that this key may read: is the name right?")
+            parts.append("no run that this key may read is in the store under this name")
     learned = [asset for asset in made if asset not in ("observations", "fingerprints")]
     parts += [f"{asset} at {made[asset].get('record', 'the lake')}" for asset in learned]
     if outcome["job"] == "workspace" and outcome["error"] is None and not learned:

@@ -45,8 +45,8 @@ def complain(text: str) -> None:
     typer.echo(f"tessera: {text}", err=True)
 
 
-def one_line(error: TesseraError) -> str:
-    """An error as one line: what was wrong, then each fault's path and message."""
+def one_line(error: TesseraError | str) -> str:
+    """An error, or its words, as one line: what was wrong, then each fault's path and message."""
     return "; ".join(shown(line.strip()) for line in str(error).splitlines())
 
 

@@ -98,13 +98,13 @@ def item_lines(client: Client) -> list[bytes]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda lines: [*lines[:2], b"{"], "line 3: 400"),
+        (lambda lines: [*lines[:2], b"{"], "line 3: is not well-formed JSON"),
         (
             lambda lines: [lines[0], b"", lines[1].replace(b'"q"', b"7")],
             "line 3: server.queue must be a string",
         ),
         (lambda lines: [lines[0], b"[]"], "line 2: .*must be an object"),
-        (lambda lines: [lines[0][:-1] + b',"schema":"x"}'], "line 1: 400"),
+        (lambda lines: [lines[0][:-1] + b',"schema":"x"}'], "line 1: is not well-formed JSON"),
         (lambda lines: [lines[0], lines[0]], "more than once"),
         (
             lambda lines: [lines[0].replace(b'"fence": 1', b'"fence": 0')],

@@ -105,7 +105,7 @@ def test_a_failed_check_is_one_line_that_names_it_and_its_rows(
 
     assert ended.status == 1
     [line] = ended.err.splitlines()
-    told = "nothing was published, 1 of 2 checks failed counts_add_up:"
+    told = "nothing was published, 1 of 2 checks failed; counts_add_up:"
     assert line == f"failed packing: {name}: {told} {name}:packing: 2 of 3"
 
 
@@ -153,8 +153,14 @@ def test_a_queue_that_the_store_does_not_have_is_told_from_one_that_has_nothing_
     worked("packing", 1)
     ended = workspace("pull", "--queue", "packing", "--queue", "paking")
     packing, paking = ended.out.splitlines()
-    assert "is the name right?" not in packing
-    assert "the store has no run of it that this key may read: is the name right?" in paking
+    assert "under this name" not in packing
+    assert "no run that this key may read is in the store under this name" in paking
+
+
+def test_each_fault_that_the_store_names_stands_apart(workspace):
+    ended = workspace("run", "--queue", "no queue")
+    assert ended.status == 1
+    assert "the request is not as it must be; queue: must be 1 to 64" in ended.err
 
 
 def test_a_home_that_is_no_folder_is_one_line(workspace, worked, tmp_path, environment):
