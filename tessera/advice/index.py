@@ -31,7 +31,7 @@ _KNOWN_INDEXES = 8
 
 @dataclass(slots=True)
 class Index:
-    """One version of an index. ``searchers`` keeps what search makes of it."""
+    """One version of an index. ``searchers`` keeps what search makes of it, ``answers`` what it found."""
 
     store: str
     key: str
@@ -41,6 +41,7 @@ class Index:
     segments: tuple[Segment, ...]
     firsts: tuple[int, ...]
     searchers: dict[bool | None, Any] = field(default_factory=dict)
+    answers: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
 
     @property
     def entries(self) -> int:
