@@ -39,7 +39,7 @@ def nothing_contradicts(outcome: Outcome) -> Sequence[str]:
     opposites = {one.key: one.opposite for one in comparisons(outcome.run.records)}
     faults = []
     for noun in outcome.nouns:
-        keys = {entry["key"] for entry in noun.body["entries"]}
+        keys = {entry["key"] for entry in noun.body["entries"]} - {None}  # one from somebody has no key
         faults += [
             f"{noun.key}: lesson {key} and lesson {opposites[key]} contradict"
             for key in sorted(keys & opposites.keys())

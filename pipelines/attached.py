@@ -67,6 +67,17 @@ def stop(child: subprocess.Popen[bytes], grace_seconds: float = GRACE_SECONDS) -
     return child.wait()
 
 
+def wait(child: subprocess.Popen[bytes]) -> int:
+    """Wait until the child ends; its exit status. Signals are obeyed meanwhile.
+
+    It looks again and again: polars, imported after `end_on_signals`, has SIGINT restart a system call that
+    waits, so that `Popen.wait` would sit through every Ctrl-C.
+    """
+    while child.poll() is None:
+        time.sleep(0.2)
+    return child.wait()
+
+
 @contextlib.contextmanager
 def stopping(*children: subprocess.Popen[bytes]) -> Iterator[None]:
     """Stop all `children` on the way out, the last first."""

@@ -92,7 +92,7 @@ def edit(settings: Settings) -> int:
         "pipelines.notebooks:marimo", "edit", str(FOLDER), "--host", embedded.LOOPBACK, env=environment
     )
     with attached.stopping(child):
-        return child.wait()
+        return attached.wait(child)
 
 
 def marimo() -> int:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pipelines import attached, embedded, instance
-from tessera.errors import TesseraError
+from tessera.errors import SettingsError, TesseraError
 from tessera.settings import Settings
 
 PORT = 3000
@@ -49,7 +49,7 @@ def main() -> int:
 def serve(settings: Settings) -> int:
     """Run `dagster dev` on the workspace, beside the store at `settings.url`, on port 3000 or a free one."""
     home = instance.prepare(settings.dagster_home)
-    port = embedded.free_port(int(os.environ.get("PORT", PORT)))
+    port = embedded.free_port(_port(os.environ.get("PORT") or str(PORT)))
     environment = {
         "DAGSTER_HOME": str(home),
         "DAGSTER_DISABLE_TELEMETRY": "yes",
@@ -78,9 +78,15 @@ def serve(settings: Settings) -> int:
             time.sleep(0.2)
         if child.poll() is None:
             console.print(f"open http://{embedded.LOOPBACK}:{port}; Ctrl-C ends it and what it started")
-        child.wait()
+        attached.wait(child)
     console.print(f"Dagster ended by itself, with status {child.returncode}")
     return 1
+
+
+def _port(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) <= 5 and int(value) < 65536):
+        raise SettingsError(f"PORT must be a number from 0 to 65535, not {value!r}")
+    return int(value)
 
 
 if __name__ == "__main__":

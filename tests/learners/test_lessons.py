@@ -360,6 +360,14 @@ class TestTheStep:
         assert table["outcome"].to_list() == ["applied"] * len(outcome.applied)
         assert schema.ReviewOutcomes.validate(schema.table()).height == 0
 
+    def test_a_lesson_from_somebody_stands_beside_a_warning_that_has_no_opposite(self) -> None:
+        counts: dict[str | None, tuple[int, int]] = {"a": (40, 100), "b": (45, 100)}
+        done = learned(scorecard(counts, reasons={"a": {"timeout": 50}, "b": {"other": 55}}))
+        [noun] = done.nouns
+        nobody = {"key": None, "support": [], "runs_sha256": None, "earned_at": None, "recheck_at": None}
+        noun.body["entries"].append({**noun.body["entries"][0], "text": "Be kind.", **nobody})
+        assert [result.rows for result in run_checks(LEARNER, done) if not result.passed] == []
+
     @pytest.mark.parametrize(
         ("change", "failing"),
         [

@@ -81,6 +81,25 @@ def test_the_family_ends_when_its_parent_is_killed(sleeper: Path) -> None:
     assert all(ended_within(5, pid) for pid in running)
 
 
+def test_ctrl_c_ends_the_wait_for_a_child_though_polars_has_a_hand_in_the_signal(sleeper: Path) -> None:
+    program = (
+        "from pipelines import attached\n"
+        "attached.end_on_signals()\n"
+        "import polars\n"
+        "child = attached.start('tests_sleeper:main')\n"
+        "with attached.stopping(child):\n"
+        "    attached.wait(child)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.DEVNULL)
+    running = wait_for(sleeper)
+
+    parent.send_signal(signal.SIGINT)
+
+    assert ended_within(15, parent.pid)
+    assert all(ended_within(5, pid) for pid in running)
+    assert parent.wait() != 0
+
+
 def test_an_error_on_the_way_stops_every_child(sleeper: Path) -> None:
     child = start_sleeper()
     running = wait_for(sleeper)
