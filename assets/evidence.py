@@ -53,7 +53,8 @@ def from_api(client: Client, scope: Scope, reading: Reading, progress: Progress 
     if reading.last == 0:  # a learner of records alone
         return window(kept[0], reading)
     start = 0 if reading.last is not None else int(reading.after)
-    with Feed(client, scope.queue, start, client.whoami()["store_id"]) as groups:
+    store_id = client.whoami()["store_id"]
+    with Feed(client, scope.queue, start, store_id, most_rows=reading.limit) as groups:
         for group in groups:
             rows = pages.read(group.bodies, scope.queue).rows
             seen += rows.height

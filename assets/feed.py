@@ -1,9 +1,10 @@
-"""The one loop that pages through a queue's observations: the next page is asked for while this one is read.
+"""The one loop that pages through a queue's observations: the next pages are asked for while these are read.
 
-Promises pages in order, each once, a bounded number of them in memory, and an end: a page that repeats, goes
+Promises pages in order, each once, a bounded size of them in memory, and an end: a page that repeats, goes
 back or stands still is refused. Leaves out what is in the items.
 """
 
+import math
 import queue as queues
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,10 @@ from schemas import pages
 from tessera.client import Client
 from tessera.errors import Invalid
 
-_AHEAD = 8
+_GROUP_BYTES = (
+    3 << 20
+)  # fifteen pages of usual runs: read together they cost half of what they cost one by one
+_AHEAD = 1  # groups that wait; another is being read, and another comes in
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,42 +35,50 @@ class PastTheNewestError(pages.PageError):
 
 
 class Feed:
-    """Pages of a queue from a cursor to the newest, read ahead by a thread. To be used as a context."""
+    """Pages of a queue from a cursor to the newest, read ahead by a thread. To be used as a context.
 
-    def __init__(self, client: Client, queue: str, after: int, store_id: str, page_size: int = 100) -> None:
+    A group ends where its pages could hold `most_rows`, for a reader that stops or commits there.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        queue: str,
+        after: int,
+        store_id: str,
+        page_size: int = 100,
+        most_rows: int | None = None,
+    ) -> None:
         self._client, self._queue, self._after = client, queue, after
         self._store_id, self._page_size = store_id, page_size
-        self._pages: queues.Queue[tuple[bytes, pages.Envelope] | Exception] = queues.Queue(_AHEAD)
+        self._most_pages = math.inf if most_rows is None else max(1, math.ceil(most_rows / page_size))
+        self._groups: queues.Queue[Group | Exception] = queues.Queue(_AHEAD)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._fetch, name=f"feed of {queue}", daemon=True)
 
     def __enter__(self) -> Iterator[Group]:
         self._thread.start()
-        return self._groups()
+        return self._arriving()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stopped.set()
-        while not self._pages.empty():
-            self._pages.get_nowait()
+        while not self._groups.empty():
+            self._groups.get_nowait()
 
-    def _groups(self) -> Iterator[Group]:
+    def _arriving(self) -> Iterator[Group]:
         more = True
         while more:
-            bodies: list[bytes] = []
-            cursor = 0
-            while more and (not bodies or not self._pages.empty()) and len(bodies) < _AHEAD:
-                arrived = self._pages.get()
-                if isinstance(arrived, Exception):
-                    raise arrived
-                body, envelope = arrived
-                bodies.append(body)
-                cursor, more = envelope.next_after, envelope.has_more
-            yield Group(bodies, cursor, more)
+            arrived = self._groups.get()
+            if isinstance(arrived, Exception):
+                raise arrived
+            yield arrived
+            more = arrived.has_more
 
     def _fetch(self) -> None:
         after, more = self._after, True
+        bodies: list[bytes] = []
         try:
             while more and not self._stopped.is_set():
                 body = self._client.observation_page(
@@ -75,16 +87,19 @@ class Feed:
                 envelope = pages.envelope(body)
                 self._check(envelope, after)
                 after, more = envelope.next_after, envelope.has_more
-                self._put((body, envelope))
-        except Invalid as error:
-            self._put(self._past_the_newest(error, after))
+                bodies.append(body)
+                if not more or len(bodies) >= self._most_pages or sum(map(len, bodies)) >= _GROUP_BYTES:
+                    self._put(Group(bodies, after, more))
+                    bodies = []
         except Exception as error:  # carried to the reader, whose business it is
-            self._put(error)
+            if bodies:
+                self._put(Group(bodies, after, more))
+            self._put(self._past_the_newest(error, after) if isinstance(error, Invalid) else error)
 
-    def _put(self, arrived: tuple[bytes, pages.Envelope] | Exception) -> None:
+    def _put(self, arrived: Group | Exception) -> None:
         while not self._stopped.is_set():
             try:
-                return self._pages.put(arrived, timeout=0.2)
+                return self._groups.put(arrived, timeout=0.2)
             except queues.Full:
                 continue
         return None

@@ -47,6 +47,9 @@ VIEWS = {"queue": pl.String(), "fingerprint": pl.Int64(), "view": pl.String(), "
 _STORE, _VERSION = "tessera.store_id", "tessera.lake_schema"
 _STATISTICS = {"observations": "cursor,kind", "quarantine": "cursor", "views": "fingerprint"}
 _QUEUE = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_MISREAD = re.compile(
+    r"[\[\]^|\\]|%[0-9A-Fa-f]{2}"
+)  # in a folder's path, by deltalake, which takes it for a URL
 _TRIES = 5
 _REMOTE_CHECKPOINT = "10"  # commits; to open a table is two requests for each commit since the last one
 
@@ -64,7 +67,7 @@ class Lake:
         storage_options: Mapping[str, str] | None = None,
         spread: Spread = Spread(),  # noqa: B008 - it cannot be changed
     ) -> None:
-        self.location = location.rstrip("/")
+        self.location = _usable(location.rstrip("/"))
         self.spread = spread
         told = object_storage.options(location)
         self._options = None if told is None else {**told, **(storage_options or {})}
@@ -324,6 +327,16 @@ class Lake:
         """Say what a fault of the storage means for the lake."""
         with snapshots.trouble(self.location, doing):
             yield
+
+
+def _usable(location: str) -> str:
+    misread = None if object_storage.is_remote(location) else _MISREAD.search(location)
+    if misread is not None:
+        raise LakeError(
+            f"a lake cannot lie at {location}: Delta's software reads {misread[0]} in a path as another. "
+            "Set TESSERA_LAKE to a folder whose path has none of [ ] ^ | \\ and no % before two hex digits"
+        )
+    return location
 
 
 _PARQUET = WriterProperties(compression="ZSTD", compression_level=1)

@@ -5,6 +5,7 @@ drawing library is loaded only when something is drawn: it takes as long to load
 """
 
 import base64
+import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,10 @@ MOST_PANELS = 6
 MOST_LINES = 12
 LARGEST_PNG = 200_000
 _LABEL = 60
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PAIRS = re.compile("[\U00010000-\U0010ffff]")
+_NEVER_CUT = 10  # code points that fit wherever a text stands
+_LINES = re.compile("[\n\r\u2028\u2029]")
 _SIGNATURE = 8  # bytes before the first chunk
 
 
@@ -151,7 +156,22 @@ def png(chart: Any) -> bytes:
     """An altair chart as a PNG."""
     import vl_convert
 
-    return packed(bytes(vl_convert.vegalite_to_png(chart.to_dict(), scale=1)))
+    return packed(bytes(vl_convert.vegalite_to_png(drawable(chart.to_dict()), scale=1)))
+
+
+def drawable(spec: Any) -> Any:
+    """A chart's document that can be drawn, whatever workers call their methods.
+
+    What XML has no character for becomes U+FFFD: a NUL in a label would end this process, not the drawing
+    alone. So does what takes two UTF-16 units in a long text, which Vega may cut between them; and the end of
+    a line a space, since an order of names that hold one is no expression of Vega's.
+    """
+    if isinstance(spec, str):
+        text = _NOT_XML.sub("\ufffd", _LINES.sub(" ", spec))
+        return text if len(text) <= _NEVER_CUT else _PAIRS.sub("\ufffd", text)
+    if isinstance(spec, Mapping):
+        return {name: drawable(value) for name, value in spec.items()}
+    return [drawable(value) for value in spec] if isinstance(spec, list | tuple) else spec
 
 
 def packed(picture: bytes) -> bytes:

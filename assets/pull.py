@@ -80,7 +80,7 @@ def pull(
     result = PullResult(queue, writer.cursor, writer.cursor, version=writer.version)
     with (
         _Commits(writer, result) as commits,
-        Feed(client, queue, writer.cursor, view.store_id, page_size) as groups,
+        Feed(client, queue, writer.cursor, view.store_id, page_size, commit_rows) as groups,
     ):
         batch = _Batch(result.after)
         for group in groups:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from assets import pack, specs
@@ -36,7 +37,7 @@ LEARNERS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 """What is switched on for the queue, with its options; each is shown to the queue's readers."""
 
-console = Console(highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ):
             Job(settings, admin, keys, chosen.workers).run(sizes)
     except (TesseraError, OSError) as error:
-        console.print(f"[bold]failed:[/bold] {error}")
+        console.print(f"[bold]failed:[/bold] {escape(str(error))}")
         return 1
     except KeyboardInterrupt as stopped:
         console.print("stopped; nothing is left running, and the next run goes on from here")
@@ -93,7 +94,7 @@ class Job:
     def run(self, sizes: rounds.Sizes) -> None:
         """The rounds that the queue needs, each followed by the pipeline, and what came of it."""
         home, before = self.settings.home, self.next
-        console.print(f"[bold]store[/bold]     {self.settings.url}, its files in {home}")
+        console.print(f"[bold]store[/bold]     {self.settings.url}, its files in {escape(str(home))}")
         console.print(f"[bold]learners[/bold]  installing the specs; {len(LEARNERS)} entries for {QUEUE}")
         configure(self.admin, home / "pack")
         if before:

@@ -20,6 +20,9 @@ from tessera.advice.lesson_words import judgeable
 PATIENCE = 10
 """A candidate's most rows, in multiples of the minimum evidence."""
 
+MOST_UNREAD = 256
+"""How many lessons are judged at most where none can be read, so that it is not known which there are."""
+
 LESSONS_FACET = "lessons"
 WEIGHTS_FACET = "routing_weights"
 
@@ -95,14 +98,22 @@ def body_of(run: Run, cited: Mapping[str, Any]) -> Mapping[str, Any]:
     )
 
 
-def offered(observations: pl.DataFrame) -> list[str]:
-    """The keys of lessons that draws have offered to hold back; a worker may offer anything, which is left
-    out.
+def lessons_to_judge(run: Run, observations: pl.DataFrame) -> list[str]:
+    """The keys of lessons that draws have offered to hold back, of those that stand or were judged before.
+
+    A worker may offer anything: what never was a lesson is left out. Where the lessons cannot be read, these
+    are the keys that most draws offered.
     """
     arms = draws_of(observations, LESSON).select("arms").explode("arms")
     if not arms.height:
         return []
-    return sorted(filter(judgeable, arms["arms"].struct.field("arm").unique().to_list()))
+    counts = arms["arms"].struct.field("arm").value_counts()
+    offered = {arm: count for arm, count in counts.iter_rows() if judgeable(arm)}
+    standing = standing_lessons(run)
+    if standing is None:
+        return sorted(sorted(offered, key=lambda arm: (-offered[arm], arm))[:MOST_UNREAD])
+    state = previous(run) or {}
+    return sorted(offered.keys() & (standing | {one["key"] for one in state.get("lessons", ())}))
 
 
 def standing_lessons(run: Run) -> set[str] | None:

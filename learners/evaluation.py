@@ -83,14 +83,17 @@ class Evaluation:
         ]
 
     def learn(self, run: Run, evidence: Evidence) -> Outcome:
-        """One noun; for lessons one for each that stands, and the state, which lists all offered."""
+        """One noun; for lessons one for each that stands, and the state, which lists all that were judged."""
         counted = run.counted(evidence)
         store, key = self.state_key(run.scope, run.options)
         if run.options["dimension"] != LESSON:
             return Outcome(
                 run, evidence, (Noun(store, key, CATEGORY, self._weights(run, evidence, counted)),)
             )
-        judged = {name: self._lesson(run, evidence, counted, name) for name in candidates.offered(counted)}
+        judged = {
+            name: self._lesson(run, evidence, counted, name)
+            for name in candidates.lessons_to_judge(run, counted)
+        }
         standing = candidates.standing_lessons(run)
         nouns = [
             Noun(store, f"{key}:{name}", CATEGORY, body)

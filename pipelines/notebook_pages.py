@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from assets.lake import Lake
+from assets.plots import drawable
 from pipelines import embedded
 from tessera.advice.index import STORE as INDEX_STORE
 from tessera.advice.similar import head_key
@@ -140,7 +141,7 @@ def picture(chart: Any, description: str) -> str:
     """An altair chart as an SVG in the page, with a description for those who do not see it."""
     import vl_convert
 
-    svg = vl_convert.vegalite_to_svg(chart.configure(**LOOKS).to_dict())
+    svg = vl_convert.vegalite_to_svg(drawable(chart.configure(**LOOKS).to_dict()))
     labelled = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
     return f'<div style="overflow-x:auto;margin:.75rem 0">{labelled}</div>'
 

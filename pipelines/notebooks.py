@@ -24,7 +24,7 @@ from tessera.errors import TesseraError
 from tessera.settings import Settings
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
-console = Console(highlight=False, soft_wrap=True, markup=False)
+console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 _CELL = re.compile(r"__marimo__cell_([A-Za-z]+)_")
 _PAGE = """<!doctype html>

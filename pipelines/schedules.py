@@ -18,10 +18,11 @@ from schemas.schedules import (
     SCHEMA,
     STORE,
     faults,
+    progress_faults,
     progress_key,
 )
 from tessera.client import Client
-from tessera.errors import Conflict, ConnectionFault, NotFound, Problem, Unavailable
+from tessera.errors import Conflict, ConnectionFault, NotFound, Problem, TesseraError, Unavailable
 
 LONGEST_IDEMPOTENCY_KEY = 128
 _OVER = ("succeeded", "failed", "cancelled")
@@ -29,6 +30,10 @@ _SKIPS_KEPT = 20
 _AGAIN_SECONDS = 600  # what the store refused once, it will mostly refuse again
 
 Body = dict[str, Any]
+
+
+class ProgressError(TesseraError):
+    """A noun that stands where a schedule's progress belongs and is none; the sentence says what to do."""
 
 
 @dataclass(slots=True)
@@ -53,6 +58,7 @@ class Ticked:
 def tick(client: Client, now: int) -> list[Ticked]:
     """Enqueue what is due of every schedule noun. `now` is in seconds since 1970.
 
+    A schedule that the store refuses, or whose progress cannot be read, is skipped and stops no other.
     Raises what the client raises when the store does not answer or the key is not an admin's; the next tick
     then goes on where this one ended.
     """
@@ -61,7 +67,19 @@ def tick(client: Client, now: int) -> list[Ticked]:
         return []
     whoami = client.whoami()
     usable = {key["id"]: key for key in _keys(client) if _usable(key, now)}
-    return [_Schedule(client, noun, whoami["id"], usable, now).tick() for noun in found]
+    return [_ticked(client, noun, whoami["id"], usable, now) for noun in found]
+
+
+def _ticked(client: Client, noun: Body, caller: str, keys: Mapping[str, Body], now: int) -> Ticked:
+    try:
+        return _Schedule(client, noun, caller, keys, now).tick()
+    except Problem as refusal:
+        if refusal.status >= 500:
+            raise
+        reason = "; ".join([refusal.detail, *(f"{fault.path} {fault.message}" for fault in refusal.errors)])
+    except ProgressError as error:
+        reason = str(error)
+    return Ticked(noun["key"], int(noun["version"]), skipped=reason)
 
 
 def nouns(client: Client) -> Iterator[Body]:
@@ -80,11 +98,22 @@ def nouns(client: Client) -> Iterator[Body]:
 
 
 def progress(client: Client, key: str) -> Body | None:
-    """The noun that says how far a schedule has come; None before its first tick."""
+    """The noun that says how far a schedule has come; None before its first tick.
+
+    Raises ProgressError when another noun stands in its place.
+    """
     try:
-        return client.get_record(STORE, progress_key(key))
+        record = client.get_record(STORE, progress_key(key))
     except NotFound:
         return None
+    wrong = progress_faults(record["body"])
+    if wrong:
+        raise ProgressError(
+            f"{STORE}/{record['key']} version {record['version']}, written by key {record['key_id']}, does "
+            f"not say how far the schedule has come ({wrong[0].path} {wrong[0].message}): write its last "
+            "good version again with an admin's key, or give the schedule another key"
+        )
+    return record
 
 
 def newest_window_end(client: Client, key: str) -> str | None:

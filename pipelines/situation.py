@@ -167,7 +167,7 @@ def show(found: dict[str, Any], out: Console) -> None:
     """The situation on one screen."""
     store, lake = found["store"], found["lake"]
     out.print(f"store {store['url']}  {store['store_id'] or 'is not read'}", soft_wrap=True)
-    out.print(f"lake  {lake['location']}  {_version(lake)}", soft_wrap=True)
+    out.print(f"lake  {escape(lake['location'])}  {_version(lake)}", soft_wrap=True)
     if not found["queues"]:
         out.print("no queue has runs yet: `workspace run` pulls and learns once there are some")
         return

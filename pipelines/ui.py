@@ -9,6 +9,7 @@ import time
 import warnings
 
 from rich.console import Console
+from rich.markup import escape
 
 from pipelines import attached, embedded, instance
 from tessera.errors import SettingsError, TesseraError
@@ -16,7 +17,7 @@ from tessera.settings import Settings
 
 PORT = 3000
 
-console = Console(highlight=False)
+console = Console(highlight=False, emoji=False)
 
 
 def dagster() -> int:
@@ -38,7 +39,7 @@ def main() -> int:
         with embedded.store(settings) as settings:
             return serve(settings)
     except TesseraError as error:
-        console.print(f"[bold]failed:[/bold] {error}", soft_wrap=True)
+        console.print(f"[bold]failed:[/bold] {escape(str(error))}", soft_wrap=True)
         return 1
     except attached.Stopped:
         console.print("stopped; nothing is left running")

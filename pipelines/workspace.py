@@ -31,8 +31,9 @@ app = typer.Typer(
 )
 INTERRUPTED = 130
 """The status that typer makes of Ctrl-C."""
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+# a key such as memory:minhash-lsh:v1:email:head holds what rich would print as a picture
+out = Console(highlight=False, emoji=False)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 Queues = Annotated[
     list[str] | None,

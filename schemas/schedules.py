@@ -7,13 +7,15 @@ Source: the contract, section 13. A schedule's windows are `window_seconds` wide
 its cadence says when those that have closed are enqueued. `enabled: false` pauses it.
 """
 
+import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from croniter import croniter
 
 from schemas.rules import free, integer, mapping, name
-from tessera.checks import Check, array, text
+from tessera.checks import Check, array, nullable, text
 from tessera.errors import Fault
 
 STORE = "learn.schedules"
@@ -26,6 +28,8 @@ PROGRESS = "progress:"
 
 LONGEST_WINDOW = 366 * 86_400
 MOST = 1_000
+# croniter draws an R at random, each time anew, and takes a range of one value, such as 9-9, for all of them
+_NO_TIME = re.compile(r"(?<![a-z])[rh](?![a-z])|\b0*(\w+?)-0*\1\b", re.IGNORECASE)
 _SOME_DAY = 946_684_800.0  # 2000-01-01, so that the answer does not depend on today
 
 
@@ -39,6 +43,11 @@ def faults(body: Any, root: str = "body") -> list[Fault]:
     return list(_SCHEDULE(body, root))
 
 
+def progress_faults(body: Any, root: str = "body") -> list[Fault]:
+    """What is wrong with the body of a progress noun; empty when it is fine."""
+    return list(_PROGRESS(body, root))
+
+
 def _cron(value: Any, path: str) -> Iterator[Fault]:
     found = list(text(256)(value, path))
     yield from found
@@ -48,8 +57,10 @@ def _cron(value: Any, path: str) -> Iterator[Fault]:
 
 def _comes_round(cron: str) -> bool:
     """Whether it has five fields and names a time that there is: February has no 30th."""
+    if len(cron.split()) != 5 or _NO_TIME.search(cron):
+        return False
     try:
-        return len(cron.split()) == 5 and croniter(cron, _SOME_DAY).get_next() > _SOME_DAY
+        return bool(croniter(cron, _SOME_DAY).get_next() > _SOME_DAY)
     except (ValueError, KeyError):  # croniter's own errors are such
         return False
 
@@ -67,6 +78,15 @@ def _flag(value: Any, path: str) -> Iterator[Fault]:
         yield Fault(path, "must be true or false")
 
 
+def _moment(value: Any, path: str) -> Iterator[Fault]:
+    try:
+        known = datetime.fromisoformat(value).tzinfo is not None
+    except (TypeError, ValueError):
+        known = False
+    if not known:
+        yield Fault(path, "must be an RFC 3339 time with a zone")
+
+
 _SCHEDULE = mapping(
     {
         "schema": text(128, choices=(SCHEMA,)),
@@ -81,4 +101,31 @@ _SCHEDULE = mapping(
         "pins": array(64, mapping({"store": name, "key": text(512), "version": integer(1)})),
         "enabled": _flag,
     },
+)
+
+_PROGRESS = mapping(
+    {
+        "schema": text(128, choices=(PROGRESS_SCHEMA,)),
+        "schedule": text(512),
+        "done": nullable(_moment),
+        "enqueued": integer(0),
+        "outstanding": array(
+            MOST,
+            mapping(
+                {
+                    "version": integer(1),
+                    "start": _moment,
+                    "end": _moment,
+                    "task_id": nullable(text(64)),
+                }
+            ),
+        ),
+        "skips": array(
+            MOST,
+            mapping(
+                {"at": _moment, "version": integer(1), "reason": text(65_536, may_be_blank=True)},
+                {"again_at": _moment},
+            ),
+        ),
+    }
 )

@@ -24,7 +24,7 @@ from pipelines import attached
 from tessera.errors import TesseraError
 from tessera.settings import Settings
 
-console = Console(highlight=False)
+console = Console(highlight=False, emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ import tempfile
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 
 STORE = "learn.outputs"
 _KNOWN_INDEXES = 8
+_AT_ONCE = 4  # segments asked for: a first reading waits for thousands of answers
 
 
 @dataclass(slots=True)
 class Index:
-    """One version of an index. ``searchers`` keeps what search makes of it."""
+    """One version of an index. ``searchers`` keeps what search makes of it, ``answers`` what it found."""
 
     store: str
     key: str
@@ -41,6 +43,7 @@ class Index:
     segments: tuple[Segment, ...]
     firsts: tuple[int, ...]
     searchers: dict[bool | None, Any] = field(default_factory=dict)
+    answers: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
 
     @property
     def entries(self) -> int:
@@ -118,10 +121,15 @@ def load(client: "Client", key: str, cache: Cache, store: str = STORE) -> Index 
     if known is not None and known.version == record["version"] and known.sha256 == record["sha256"]:
         return known
     body = _verified(f"{store}/{key} version {record['version']}", record["body"], record["sha256"], HEAD)
+    pinned = list(_pins(client, store, body, cache))
     held = {} if known is None else {segment.sha256: segment for segment in known.segments}
+    new = [pin for pin in pinned if pin["sha256"] not in held]
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="segments") as threads:
+        for segment in threads.map(lambda pin: _segment(client, store, pin, cache), new):
+            held[segment.sha256] = segment
     found, firsts = [], [0]
-    for pin in _pins(client, store, body, cache):
-        segment = held.get(pin["sha256"]) or _segment(client, store, pin, cache)
+    for pin in pinned:
+        segment = held[pin["sha256"]]
         if len(segment) != pin["entries"]:
             raise IndexFault(
                 f"{store}/{pin['key']} holds {len(segment)} entries, its index says {pin['entries']}"

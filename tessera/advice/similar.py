@@ -6,6 +6,7 @@ no permission to reuse an output, and likeness is of words, not of meaning.
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tessera.client import Client
 
 DEFAULT_LIMIT = 10
+_ANSWERS = 16  # kept of an index: one is 5 MB when 200,000 runs are alike
 _shared = Cache()
 
 
@@ -100,10 +102,9 @@ def _recalled(
         index = load(client, head_key(queue, kind), _shared if cache is None else cache)
     if index is None:
         return _answer(None, {"cursor": "0", "entries": 0}, [], statistics.summary([]))
-    found = find(index, asked, exact_limit)
-    like = list(index.read(found.positions))
+    found, figures = _counted(index, asked, exact_limit)
     matches = []
-    for rank, entry in enumerate(like[:limit]):
+    for rank, entry in enumerate(index.read(found.positions[:limit])):
         try:
             execution = client.get_execution(entry["run_id"])
         except NotFound:  # gone, or no longer this key's to read
@@ -118,7 +119,23 @@ def _recalled(
             }
         )
     about = {"cursor": index.cursor, "entries": index.entries}
-    return _answer(index.citation(), about, matches, statistics.summary(like))
+    return _answer(index.citation(), about, matches, deepcopy(figures))
+
+
+def _counted(index: Index, asked: Query, exact_limit: int) -> tuple[Found, dict[str, Any]]:
+    """What passes, and what became of all of it.
+
+    A fleet asks the same again and again where its texts repeat, and just there many runs are alike: what was
+    counted for a question is kept with this version of the index.
+    """
+    known: tuple[Found, dict[str, Any]] | None = index.answers.get((asked, exact_limit))
+    if known is None:
+        found = find(index, asked, exact_limit)
+        known = found, statistics.summary(list(index.read(found.positions)))
+        index.answers[asked, exact_limit] = known
+        if len(index.answers) > _ANSWERS:
+            index.answers.popitem(last=False)
+    return known
 
 
 def find(index: Index, asked: Query, exact_limit: int = EXACT_LIMIT, fast: bool | None = None) -> Found:

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -38,6 +38,7 @@ END_SECONDS = 8
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG = 2048  # connections that may wait while the store opens; uvicorn's own figure
 _BEHIND_MILLISECONDS = 1_000  # by which clocks may differ without a word
+_SETTLE_SECONDS = 0.005  # until connections that came or went just before the end are known as such
 _SWITCH_SECONDS = 0.0005  # how soon a thread back from the disk gets its turn
 
 
@@ -123,7 +124,7 @@ class Running:
     def stop(self) -> None:
         """Answer what is under way, then close everything."""
         if self._thread is not None:
-            self._server.should_exit = True
+            self._server.tell_to_end()
             self._thread.join()
             self._thread = None
         self._socket.close()
@@ -147,6 +148,24 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._drain_seconds = drain_seconds
+        self._told = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def tell_to_end(self) -> None:
+        """End, at once and not at uvicorn's next tick; from another thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._told.set)
+
+    async def main_loop(self) -> None:
+        """Until told to end; uvicorn looks for signals ten times a second."""
+        waiting = (asyncio.ensure_future(super().main_loop()), asyncio.ensure_future(self._told.wait()))
+        done, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in left:
+            task.cancel()
+        for task in done:
+            task.result()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finish what is under way, within the configured time; what still comes in gets 503."""
@@ -154,15 +173,21 @@ class _Server(uvicorn.Server):
             await self._drain(sockets or [])
         self._app.refuse_new()
         self._app.hurry()
-        await super().shutdown(sockets)
+        self._listen_no_more(sockets or [])
+        await asyncio.sleep(_SETTLE_SECONDS)
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)  # which waits a tenth of a second at least
         await self._app.end()
 
-    async def _drain(self, sockets: list[socket.socket]) -> None:
-        """Listen no more; each answer from now on is the last of its connection."""
+    def _listen_no_more(self, sockets: list[socket.socket]) -> None:
         for server in self.servers:
             server.close()
         for listener in sockets:
             listener.close()
+
+    async def _drain(self, sockets: list[socket.socket]) -> None:
+        """Listen no more; each answer from now on is the last of its connection."""
+        self._listen_no_more(sockets)
         state = self.server_state
         state.default_headers = [*state.default_headers, (b"connection", b"close")]
         for connection in state.connections:
@@ -174,6 +199,7 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(0.02)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self.ready()
 

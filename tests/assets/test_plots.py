@@ -59,3 +59,23 @@ def test_a_plot_keeps_its_pixels_and_takes_a_third_of_the_room(drawn: dict[str, 
 
 def test_what_is_packed_stays_as_it_is(drawn: dict[str, bytes]) -> None:
     assert plots.packed(drawn["kept"]) == drawn["kept"]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [*range(0x20), 0x22, 0x27, 0x5C, 0x7F, 0x85, 0x2028, 0x202E, 0xFDFA, 0xFFFE, 0xFFFF, 0x1F642, 0x10FFFF],
+)
+def test_whatever_a_worker_calls_its_method_is_drawn(number: int) -> None:
+    """XML has no character for some of them, and the drawing library ends the process over one."""
+    name = f"a{chr(number)}<&b"
+
+    for text in (name, f"{name}{chr(number) * 60}"):
+        assert plots.ranked([(text, 1.0)], "attempts").startswith(b"\x89PNG")
+        assert plots.over_versions([(1, text, text, 0.5)], text).startswith(b"\x89PNG")
+
+
+def test_a_name_that_can_be_drawn_stays_as_it_is() -> None:
+    spec = {"title": "Übung 🙂\t", "values": [{"x": 1.5, "y": None}]}
+
+    assert plots.drawable(spec) == spec
+    assert plots.drawable(["a\0b", "\ufffe", "a\nb"]) == ["a\ufffdb", "\ufffd", "a b"]

@@ -20,6 +20,7 @@ from tests.deploy.load import rounds
 from tests.faults.server import Caller, assert_problem, free_port
 from tests.server.mcp_talk import call, talk
 
+pytestmark = pytest.mark.xdist_group("deployed")  # the address that they talk to is set up once
 MIB = 1 << 20
 
 

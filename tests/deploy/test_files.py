@@ -107,6 +107,33 @@ def test_a_unit_reads_the_environment_file_of_its_own(name: str) -> None:
     assert (DEPLOY / file).exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "file"), [("tessera@.service", "store.env"), ("workspace-daemon.service", "workspace.env")]
+)
+def test_a_unit_may_write_into_every_folder_that_its_settings_name_and_no_other(name: str, file: str) -> None:
+    service = unit(name)
+    writable = {Path(path.removeprefix("-")) for path in service["ReadWritePaths"].split()}
+    named = {Path(value) for value in variables(file).values() if value.startswith("/")}
+
+    assert service["ProtectSystem"] == "strict"
+    assert service["NoNewPrivileges"] == "yes"
+    assert named
+    assert all(any(folder.is_relative_to(path) for path in writable) for folder in named)
+    assert all(any(folder.is_relative_to(path) for folder in named) for path in writable)
+
+
+@pytest.mark.parametrize("name", ["tessera@.service", "workspace-daemon.service"])
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_takes_a_unit_as_it_is(tmp_path: Path, name: str) -> None:
+    text = (DEPLOY / name).read_text("utf-8")
+    file = tmp_path / name.replace("@.", "@8765.")
+    file.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE), "utf-8")
+
+    said = subprocess.run(["systemd-analyze", "verify", file], capture_output=True, text=True, timeout=60)
+
+    assert (said.returncode, said.stderr) == (0, "")
+
+
 def test_nginx_and_the_stores_agree_on_names_ports_and_times() -> None:
     conf = configured({})
     (idle,) = re.findall(r"^\s*keepalive_timeout (\d+)s;", conf, re.MULTILINE)

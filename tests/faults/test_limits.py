@@ -5,6 +5,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -147,8 +148,25 @@ def dripping(server: Server, connection: socket.socket, head: str, body: bytes) 
         return
 
 
-@pytest.mark.slow
-def test_senders_that_drip_are_cut_off_and_hold_nobody_up(server: Server, caller: Caller, name: str) -> None:
+IMPATIENT = """
+from tessera.server import receiving
+receiving.GRACE_SECONDS = 3.0  # not 10: before what takes it for granted is loaded
+from tessera.server import protocol
+protocol.HEADER_SECONDS = 3.0
+from tessera.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Server]:
+    """A server that waits three seconds for headers and bodies, so that its end of patience comes soon."""
+    with Server(tmp_path / "home", launcher=("-c", IMPATIENT)) as running:
+        yield running
+
+
+def test_senders_that_drip_are_cut_off_and_hold_nobody_up(impatient: Server, name: str) -> None:
+    server, caller = impatient, impatient.caller()
     head = (
         "POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
         f"Authorization: Bearer {server.admin_secret}\r\n\r\n"
@@ -180,6 +198,7 @@ def test_senders_that_drip_are_cut_off_and_hold_nobody_up(server: Server, caller
         caller.enqueue(name, {})
         slowest = max(slowest, time.monotonic() - asked)
         time.sleep(0.3)
+    caller.close()
     for connection in connections:
         connection.close()
 

@@ -99,6 +99,41 @@ def test_draws_that_a_worker_makes_without_all_say_nothing_of_a_lesson(observe: 
     assert (body["rows"], body["unsupported"], body["verdict"]) == (1000, 1000, "keep_baseline")
 
 
+def listed(outcome: Outcome) -> list[str]:
+    return [one["key"] for one in outcome.nouns[-1].body["lessons"]]
+
+
+def memory_of(*keys: str) -> dict[str, Any]:
+    """The lessons noun as the store would answer it, with these lessons."""
+    key = "lessons:review-and-learn:v1:work:memory"
+    body = {"cursor": "1", "entries": [{"key": one} for one in keys]}
+    return {"store": "learn.memory", "key": key, "version": 1, "body": body}
+
+
+def test_keys_that_never_were_lessons_are_not_judged_however_many_a_worker_offers(
+    observe: Observe, draw: Draw
+) -> None:
+    def offering(*keys: str) -> dict[str, Any]:
+        return {"draws": [draw("lesson", "all", {"all": 0.9, **dict.fromkeys(keys, 0.1 / len(keys))})]}
+
+    seen = observe(
+        offering("real", "gone"), *(offering(*(f"made-up-{i}-{j}" for j in range(63))) for i in range(20))
+    )
+    before = step(evaluation.LEARNER, seen, memory_of("real", "gone"), dimension="lesson")
+    after = step(evaluation.LEARNER, seen, memory_of("real"), state=published(before, 1), dimension="lesson")
+    unread = step(
+        evaluation.LEARNER,
+        observe(*[offering("real")] * 2, *[offering(f"made-up-{i}") for i in range(300)]),
+        dimension="lesson",
+    )
+
+    assert listed(before) == ["gone", "real"]
+    assert listed(after) == ["gone", "real"]  # retired, and told as before; its noun is written no more
+    assert [noun.body.get("lesson") for noun in after.nouns] == ["real", None]
+    assert len(listed(unread)) == 256
+    assert "real" in listed(unread)
+
+
 figures = st.dictionaries(
     st.sampled_from(["a", "b", "c", "d"]),
     st.tuples(st.integers(0, 300), st.integers(0, 300)).map(lambda pair: (min(pair), max(pair))),

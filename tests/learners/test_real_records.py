@@ -16,7 +16,10 @@ from schemas import pages
 from tessera.observations import attempt_parts, build_item
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real records are not beside this checkout")
+pytestmark = [
+    pytest.mark.skipif(not DATA.is_dir(), reason="the real records are not beside this checkout"),
+    pytest.mark.xdist_group("real records"),  # which are read once
+]
 
 DIMENSIONS = {
     "overall": (),

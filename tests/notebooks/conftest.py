@@ -46,13 +46,19 @@ class Home:
         return result
 
 
+def bytecode() -> dict[str, str]:
+    """Where compiled modules are kept, if not beside the sources: else each process would compile them."""
+    name = "PYTHONPYCACHEPREFIX"
+    return {name: os.environ[name]} if name in os.environ else {}
+
+
 def environment(home: Path, url: str, key: str) -> dict[str, str]:
     """Nothing of ours but the path: a clean environment."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
         "PYTHONPATH": str(ROOT),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        **bytecode(),
         "MARIMO_SKIP_UPDATE_CHECK": "1",
         "DAGSTER_DISABLE_TELEMETRY": "yes",
         "TESSERA_HOME": str(home),

@@ -107,6 +107,10 @@ def test_windows_tile_time_whatever_the_versions_were(versions):
             "body.cadence.cron",
             "must be a cron expression of five fields",
         ),
+        *[
+            ({"cadence": {"cron": cron}}, "body.cadence.cron", "must be a cron expression of five fields")
+            for cron in ("R R * * *", "r(0-9) * * * *", "0 9-9 * * *", "0 0 * JAN-jan *", "0 0 1,05-5 * *")
+        ],
         ({"cadence": {}}, "body.cadence", "must have exactly one of cron, every_seconds"),
         ({"cadence": {"every_seconds": 0}}, "body.cadence.every_seconds", "must be between 1 and"),
         ({"window_seconds": 1.5}, "body.window_seconds", "must be an integer"),
@@ -126,3 +130,5 @@ def test_a_body_that_is_no_schedule_is_told_by_its_path(change, path, message):
 def test_a_schedule_is_a_schedule():
     assert schedules.faults(body()) == []
     assert schedules.faults(body(pins=[], enabled=False, cadence={"every_seconds": 60})) == []
+    for cron in ("1-11,0-10/5 * * MAR-APR Thu-fri", "0 0 L * *", "0 1-2,2-1 10-1 * *"):
+        assert schedules.faults(body(cadence={"cron": cron})) == []

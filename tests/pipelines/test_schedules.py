@@ -229,6 +229,22 @@ def test_a_tick_that_dies_anywhere_neither_loses_nor_doubles_a_window(
         assert windows(worker) == [planning.written(start + number * HOUR) for number in range(5)]
 
 
+def test_a_schedule_that_cannot_be_ticked_stops_no_other(admin: Client, noun: Noun) -> None:
+    due = base(noun()) + HOUR
+    noun(key="k" * 512)  # its progress would need a longer key than there is
+    noun(key="another")
+    foreign = {"store": STORE, "key": progress_key("another"), "expected_version": 0, "category": "noun.x"}
+    admin.write_records([{**foreign, "tags": [], "visibility": "private", "body": {"done": "soon"}}])
+
+    ticked = {one.key: one for one in schedules.tick(admin, due)}
+
+    assert len(ticked["nightly"].enqueued) == 1
+    assert "must be at most 512 UTF-8 bytes" in str(ticked["k" * 512].skipped)
+    said = str(ticked["another"].skipped)
+    assert said.startswith(f"{STORE}/progress:another version 1, written by key ")
+    assert "does not say how far the schedule has come (body.schema is required): write its last" in said
+
+
 def test_of_two_ticks_at_once_one_stands_back(admin: Client, noun: Noun, store: Any) -> None:
     """D06: the other tick comes between this one's reading and its writing."""
     start = base(noun())

@@ -39,6 +39,20 @@ def test_a_run_pulls_every_queue_and_the_next_one_only_what_is_new(workspace, wo
         assert [record.dagster_run.status.value for record in history.get_run_records()] == ["SUCCESS"] * 4
 
 
+def test_names_are_printed_as_they_are(workspace, worked, store, tmp_path, environment):
+    """Between colons, as in a key, rich knows `email` for a picture."""
+    worked("email", 5)
+    client = store.client()
+    pack.write(tmp_path / "pack")
+    specs.install(client, pack.read(tmp_path / "pack"))
+    spec = "path_statistics:wilson-grouping:v1"
+    specs.configure(client, spec, "email", options={"dimensions": ["method"]})
+
+    ran = workspace("run")
+
+    assert f"path_scorecard at learn.outputs/{spec}:email:method\n" in ran.out
+
+
 def test_the_lake_holds_what_the_store_says_to_the_bit(store, worked, tmp_path):
     worked("packing", 7, tags=["b", "a"], goal="größer", extra={"deep": [1]})
     client, lake = store.client(), Lake(str(tmp_path / "lake"))

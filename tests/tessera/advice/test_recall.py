@@ -109,6 +109,31 @@ def test_only_the_top_are_read_back_and_statistics_count_all(client: Client) -> 
     assert none["matches"] == []
 
 
+def test_the_same_question_of_the_same_index_is_counted_once(client: Client) -> None:
+    indexed(client, [(TEXT, number % 2 == 0) for number in range(40)])
+    cache = Cache()
+
+    def asked(text: str = TEXT, **more: Any) -> dict[str, Any]:
+        return recall("q", "k", {"problem": text}, client=client, cache=cache, **more)
+
+    first = asked()
+    index = cache.known(client.url, "learn.outputs", HEAD)
+    assert index is not None
+    [(_, figures)] = index.answers.values()
+    again, fewer, other = asked(), asked(limit=1), asked(ALIKE)
+
+    assert first == again == ask(client)
+    assert again["statistics"] == figures
+    assert again["statistics"] is not figures  # a caller that writes into its answer changes no other's
+    assert fewer == {**first, "matches": first["matches"][:1]}
+    assert other == ask(client, ALIKE)
+    assert len(index.answers) == 2
+    for number in range(30):
+        asked(f"{TEXT} number{number}")
+    assert len(index.answers) == 16
+    assert asked() == first
+
+
 def test_what_may_not_be_read_any_more_is_left_out(store: Any, client: Client) -> None:
     done(client, TEXT, private=True)
     done(client, TEXT)
