@@ -46,6 +46,10 @@ def main() -> None:
     except TesseraError as error:
         _failed(str(error))
         raise SystemExit(1) from None
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        _failed(f"{where}{error.strerror or error}")
+        raise SystemExit(1) from None
     except KeyboardInterrupt:
         _failed("stopped; what was committed stands, the next run goes on from there")
         raise SystemExit(1) from None
