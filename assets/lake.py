@@ -47,9 +47,9 @@ VIEWS = {"queue": pl.String(), "fingerprint": pl.Int64(), "view": pl.String(), "
 _STORE, _VERSION = "tessera.store_id", "tessera.lake_schema"
 _STATISTICS = {"observations": "cursor,kind", "quarantine": "cursor", "views": "fingerprint"}
 _QUEUE = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_MISREAD = re.compile(
-    r"[\[\]^|\\]|%[0-9A-Fa-f]{2}"
-)  # in a folder's path, by deltalake, which takes it for a URL
+_NO_QUEUE = "__HIVE_DEFAULT_PARTITION__"  # how Delta's paths write that a row has no queue
+# in a folder's path, by deltalake, which takes it for a URL
+_MISREAD = re.compile(r"[\[\]^|\\]|%[0-9A-Fa-f]{2}")
 _TRIES = 5
 _REMOTE_CHECKPOINT = "10"  # commits; to open a table is two requests for each commit since the last one
 
@@ -145,6 +145,14 @@ class Lake:
         table = self.open("observations")
         if table is not None:
             self._compare_store(table, store_id)
+
+    def require_name(self, queue: str) -> None:
+        """Refuse a name under which no table can hold rows."""
+        if queue == _NO_QUEUE:
+            raise LakeError(
+                f"the lake cannot hold a queue named {queue}: its tables would read it as no queue at all. "
+                "The store keeps its runs; enqueue further ones under another name"
+            )
 
     def check_view(self, queue: str, view: View) -> None:
         """Refuse another store, and for a queue that has been pulled another key or other grants."""

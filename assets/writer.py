@@ -18,6 +18,7 @@ class Writer:
     """
 
     def __init__(self, lake: Lake, queue: str, view: View) -> None:
+        lake.require_name(queue)
         self._lake, self._queue, self._view = lake, queue, view
         self._table = lake.open("observations")
         if self._table is not None:

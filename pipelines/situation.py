@@ -86,7 +86,11 @@ def _add_learning(client: Client, found: dict[str, Any]) -> None:
         for entry in found["queues"]:
             entry["learners"] = [one.document() for one in due.of_queue(client, entry["queue"])]
         for noun in schedules.nouns(client):
-            progress = schedules.progress(client, noun["key"])
+            try:
+                progress = schedules.progress(client, noun["key"])
+            except schedules.ProgressError as error:
+                _tell(found, error)
+                continue
             body = {"done": None, "outstanding": [], "skips": []} if progress is None else progress["body"]
             skip = body["skips"][-1] if body["skips"] else None
             found["schedules"].append(

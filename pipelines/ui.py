@@ -38,7 +38,7 @@ def main() -> int:
         settings = Settings.from_environment()
         with embedded.store(settings) as settings:
             return serve(settings)
-    except TesseraError as error:
+    except (TesseraError, OSError) as error:
         console.print(f"[bold]failed:[/bold] {escape(str(error))}", soft_wrap=True)
         return 1
     except attached.Stopped:

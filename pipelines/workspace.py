@@ -52,7 +52,8 @@ def main() -> None:
         _failed(one_line(error))
         raise SystemExit(1) from None
     except OSError as error:
-        _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        where = "" if error.filename is None else f"{error.filename}: "
+        _failed(f"{where}{error.strerror or error}")
         raise SystemExit(1) from None
     except SystemExit as ended:
         if ended.code == INTERRUPTED:

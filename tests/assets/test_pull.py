@@ -70,6 +70,22 @@ def test_the_cursor_moves_over_runs_that_may_not_be_read(lake, pages, client):
     assert lake.observations("packing").is_empty()
 
 
+@pytest.mark.parametrize("queue", ["..", "_delta_log", "null", "1e5", "--json", "q" * 64])
+def test_a_queue_may_have_any_name(lake, pages, client, queue):
+    pages.items = runs(1, 2, server__queue=queue)
+    pull(client, lake, queue)
+    assert cursors(lake, queue) == [1, 2]
+    assert lake.count("observations", queue) == 2
+
+
+def test_but_one_that_means_no_queue_in_a_table_is_refused_and_nothing_kept(lake, pages, client):
+    name = "__HIVE_DEFAULT_PARTITION__"
+    pages.items = runs(1, 2, server__queue=name)
+    with pytest.raises(LakeError, match=f"cannot hold a queue named {name}"):
+        pull(client, lake, name)
+    assert lake.version("observations") is None
+
+
 def test_a_pull_commits_in_batches_of_bounded_size(lake, pages, client):
     pages.items = runs(*range(1, 1001))
     result = pull(client, lake, "packing", page_size=20, commit_rows=300)

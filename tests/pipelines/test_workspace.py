@@ -152,6 +152,19 @@ def test_a_history_that_cannot_be_opened_is_one_line_that_names_its_file(
     assert ("packing" in ended.out) == (command == "status")
 
 
+def test_a_home_that_cannot_be_written_is_one_line_that_names_its_file(
+    workspace, worked, environment, tmp_path
+):
+    worked("packing", 1)
+    (tmp_path / "file").write_text("")
+    environment.setenv("DAGSTER_HOME", str(tmp_path / "file" / "dagster"))
+
+    ended = workspace("run")
+
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err == f"failed {tmp_path}/file/dagster: Not a directory\n"
+
+
 def test_an_unreachable_store_is_said_and_status_shows_what_the_lake_has(workspace, worked, environment):
     worked("packing", 2)
     assert workspace("pull").status == 0
