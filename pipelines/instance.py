@@ -6,6 +6,7 @@ opened. Leaves out what runs in it.
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 MOST_RUNS = 4
 RUNS = max(1, min(MOST_RUNS, (os.cpu_count() or 2) - 1))
 """Dagster runs at a time: each keeps a core busy, and one is left to the store and its workers."""
+_TRIES, _PAUSE_SECONDS = 5, 0.5
 CONFIG = f"""\
 # Written once by the workspace; yours to change.
 telemetry:
@@ -62,6 +64,13 @@ def instance(home: Path) -> "DagsterInstance":
     # its tables are made when it is first opened; two that make them at once trip over each other
     with opening(home), (home / ".opening").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        for _ in range(_TRIES):
+            try:
+                return DagsterInstance.from_config(str(home))
+            except Exception as error:  # each kind of storage has its own
+                if "already exists" not in str(error):
+                    raise
+                time.sleep(_PAUSE_SECONDS)  # another machine is making them, in a database of both
         return DagsterInstance.from_config(str(home))
 
 

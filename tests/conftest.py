@@ -174,7 +174,7 @@ def store(tmp_path: Path, database_url: str | None, schema: bytes) -> Iterator[S
     """A store of its own for the test, stopped at its end."""
     moved = MovedClock()
     home = tmp_path / "home"
-    if database_url is None:
+    if database_url is None and not home.exists():  # the home may be a copy of another test's
         home.mkdir(mode=0o700)
         (home / "tessera.db").touch(mode=0o600)
         (home / "tessera.db").write_bytes(schema)

@@ -110,6 +110,7 @@ def configured(store: Any, tmp_path: Path, queue: str) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # two starts of Dagster at once, however busy the machine is
 def test_two_machines_at_once_on_one_history_and_one_lake_take_turns(
     store: Any, machines: list[Machine], database_of_dagster: str, postgres: Postgres, tmp_path: Path
 ) -> None:
@@ -121,7 +122,7 @@ def test_two_machines_at_once_on_one_history_and_one_lake_take_turns(
         machine.start("-m", "pipelines.workspace", "run", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for machine in machines
     ]
-    said = [child.communicate(timeout=120) for child in running]
+    said = [child.communicate(timeout=240) for child in running]
 
     assert [child.returncode for child in running] == [0, 0], said
     with instance(machines[0].home / "dagster") as history:
@@ -144,6 +145,7 @@ def test_two_machines_at_once_on_one_history_and_one_lake_take_turns(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # three starts of Dagster, one after another
 def test_the_daemon_launches_a_run_whose_history_is_in_postgresql(
     store: Any, machines: list[Machine], database_of_dagster: str, postgres: Postgres, tmp_path: Path
 ) -> None:
@@ -155,7 +157,7 @@ def test_the_daemon_launches_a_run_whose_history_is_in_postgresql(
         published = until(
             lambda: bool(client.list_records(store="learn.outputs")["items"]), seconds=240, pause=0.1
         )
-        ended = until(lambda: statuses(postgres, database_of_dagster) == ["SUCCESS"], seconds=60, pause=0.1)
+        ended = until(lambda: statuses(postgres, database_of_dagster) == ["SUCCESS"], seconds=240, pause=0.1)
 
     assert (published, ended) == (True, True)
     assert client.get_record("learn.outputs", f"{SPEC}:packing")["body"]["window"]["count"] == 36

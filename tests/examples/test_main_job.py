@@ -76,25 +76,35 @@ def test_a_second_run_goes_on_where_the_first_one_stopped(
     assert all(secret.encode() not in file.read_bytes() for file in (tmp_path / "home" / "logs").iterdir())
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_run_that_is_stopped_leaves_no_process_and_the_next_one_goes_on(
-    environment: dict[str, str], tmp_path: Path, number: signal.Signals
-) -> None:
+def stopped_at_work(environment: dict[str, str], tmp_path: Path, number: signal.Signals) -> None:
+    """A run that gets a signal once a worker is at work: it says how it ended, and leaves no process."""
     stopped = subprocess.Popen([*RUN, *SMALL], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     worker = tmp_path / "home" / "logs" / "worker-1.log"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not worker.exists() and stopped.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
 
     stopped.send_signal(number)
-    said, _ = stopped.communicate(timeout=60)
+    said, _ = stopped.communicate(timeout=120)
 
     assert stopped.returncode == 128 + number, said
     assert "nothing is left running" in said
     assert running_under(tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_run_that_is_stopped_leaves_no_process_and_the_next_one_goes_on(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    stopped_at_work(environment, tmp_path, signal.SIGTERM)
+
     assert learned(run(environment, *SMALL))
+
+
+@pytest.mark.timeout(600)
+def test_ctrl_c_stops_a_run_as_well(environment: dict[str, str], tmp_path: Path) -> None:
+    stopped_at_work(environment, tmp_path, signal.SIGINT)
 
 
 def test_a_folder_that_is_not_absolute_is_refused_in_one_line(environment: dict[str, str]) -> None:

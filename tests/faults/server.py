@@ -261,7 +261,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def until(condition: Callable[[], bool], seconds: float = 10.0, pause: float = 0.02) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60.0, pause: float = 0.02) -> bool:
     """Wait until a condition holds; whether it came to."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -120,7 +120,7 @@ def test_the_exit_status_and_the_words_of_a_child_are_kept(
     log = tmp_path / "logs" / "talker.log"
 
     child = attached.start("tests_talker:main", "one", "two words", log=log)
-    status = child.wait(20)
+    status = child.wait(60)
     attached.stop(child)
 
     assert status == 3

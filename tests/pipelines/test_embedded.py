@@ -100,6 +100,6 @@ def test_the_store_obeys_a_signal_by_closing_its_database(tmp_path: Path, number
         child.send_signal(number)
         said = child.stdout.read()
 
-    assert child.wait(20) == 0
+    assert child.wait(60) == 0
     assert [json.loads(line)["message"] for line in said.splitlines()] == ["closing"]
     assert {path.name for path in (tmp_path / "home").iterdir()} == {"admin.key", "tessera.db"}

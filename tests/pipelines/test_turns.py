@@ -56,11 +56,11 @@ def test_the_second_run_of_a_queue_waits_for_the_first_and_another_queues_does_n
     with turns.take("packing", "a"):
         thread = threading.Thread(target=second)
         thread.start()
-        assert waiting.wait(5)
+        assert waiting.wait(60)
         with turns.take("sorting", "c"):
             order.append("other queue")
         order.append("first")
-    thread.join(5)
+    thread.join(60)
 
     assert order == ["other queue", "first", "second"]
 

@@ -72,7 +72,7 @@ class Host:
             assert out is not None
             assert err is not None
             rest, complaints = out.read(), err.read()
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=60)
             assert self.process.stdin is not None
             self.process.stdin.close()
             out.close()

@@ -311,7 +311,7 @@ def test_serve_says_where_it_is_never_the_secret_and_ends_cleanly(tmp_path):
     with Client(where[0], secret) as client:
         name = client.whoami()["name"]
     server.send_signal(signal.SIGTERM)
-    said += server.communicate(timeout=20)[0]
+    said += server.communicate(timeout=60)[0]
 
     assert name == "admin"
     assert (home / "admin.key").stat().st_mode & 0o777 == 0o600
