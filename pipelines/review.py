@@ -124,7 +124,7 @@ def step(
     try:
         told = None if summary is None else summary.read_text("utf-8")
     except UnicodeDecodeError:
-        raise typer.BadParameter(f"{summary} is no text in UTF-8", param_hint="'--summary'") from None
+        raise typer.BadParameter(f"no text in UTF-8: {summary}", param_hint="'--summary'") from None
     with Client() as client:
         try:
             outcome = review_steps.step(client, queue, kind=kind, proposer=by, gate=gate, summary=told)
