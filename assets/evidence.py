@@ -18,7 +18,7 @@ from learners.contract import Evidence, Reading, Scope
 from schemas import observations, pages
 from tessera import json_door
 from tessera.client import Client
-from tessera.errors import Problem, TesseraError
+from tessera.errors import Problem, TesseraError, listed
 
 Progress = Callable[[int], None]
 
@@ -134,8 +134,7 @@ def _rows(path: Path, first: int, lines: list[bytes]) -> pl.DataFrame:
         try:
             items.append((number, json_door.loads(line)))
         except Problem as problem:
-            found = "; ".join(f"{fault.path} {fault.message}".strip() for fault in problem.errors)
-            raise ExportError(f"{path}, line {number}: {found or problem}") from None
+            raise ExportError(f"{path}, line {number}: {listed(problem.errors) or problem}") from None
     held = b'{"items":[' + b",".join(line for line in lines if line.strip()) + b"]}"
     read = pages.read([held])
     if read.misfits:
@@ -149,5 +148,4 @@ def _refuse(path: Path, items: list[tuple[int, object]]) -> None:
         if not faults:
             faults = observations.broken_rules(observations.frame_of_rows([values])).get(0, [])
         if faults:
-            listed = "; ".join(f"{fault.path} {fault.message}".strip() for fault in faults[:5])
-            raise ExportError(f"{path}, line {number}: {listed}")
+            raise ExportError(f"{path}, line {number}: {listed(faults[:5])}")

@@ -23,7 +23,7 @@ from schemas.specs import (
     spec_key,
 )
 from tessera.canonical import digest, dumps
-from tessera.errors import Problem, TesseraError
+from tessera.errors import Problem, TesseraError, listed
 from tessera.json_door import loads
 from tessera.observations import REPORTING_HINT
 
@@ -119,8 +119,7 @@ def _noun(path: Path) -> dict[str, Any]:
         if not faults and held["key"] != spec_key(body["learner"], body["strategy"], body["version"]):
             raise PackError(f"{path}: the key {held['key']!r} is not its spec's")
     if faults:
-        listed = "; ".join(f"{fault.path} {fault.message}" for fault in faults)
-        raise PackError(f"{path}: {listed}")
+        raise PackError(f"{path}: {listed(faults)}")
     if {**held, "body": {}} != {**noun(held["key"], {})}:
         raise PackError(f"{path}: specs and config are shared nouns of {STORE}, {CATEGORY}, without tags")
     return held

@@ -32,7 +32,7 @@ from learners.strangers import learn_by_name
 from schemas.specs import RUN_SCHEMA, run_faults, run_identity
 from tessera.canonical import digest
 from tessera.client import Client
-from tessera.errors import NotFound, TesseraError
+from tessera.errors import NotFound, TesseraError, listed
 from tessera.observations import REPORTING_HINT
 
 Later = Callable[[Scope, str], bool]
@@ -199,8 +199,7 @@ def of_brief(client: Client, brief: Mapping[str, Any]) -> Prepared:
     """
     faults = run_faults(brief)
     if faults:
-        listed = "; ".join(f"{fault.path} {fault.message}" for fault in faults[:5])
-        raise RunError(f"this is not the brief of a learner run: {listed}")
+        raise RunError(f"this is not the brief of a learner run: {listed(faults[:5])}")
     name = brief["spec"]["key"]
     installed, body = specs.installed(client, name)
     pinned = Citation(**brief["spec"])

@@ -13,7 +13,7 @@ from learners.registry import entry_faults, load
 from schemas.specs import CATEGORY, CONFIG_KEY, EMPTY_CONFIG, STORE, config_faults, spec_faults
 from tessera.canonical import digest
 from tessera.client import Client
-from tessera.errors import Conflict, Fault, NotFound, TesseraError
+from tessera.errors import Conflict, Fault, NotFound, TesseraError, listed
 
 _TRIES = 8
 
@@ -42,8 +42,7 @@ def installed(client: Client, name: str) -> tuple[Citation, dict[str, Any]]:
         ) from None
     faults = spec_faults(record["body"])
     if faults:
-        listed = "; ".join(f"{fault.path} {fault.message}" for fault in faults)
-        raise SpecError(f"{STORE}/{name} version {record['version']} is not a spec: {listed}")
+        raise SpecError(f"{STORE}/{name} version {record['version']} is not a spec: {listed(faults)}")
     return Citation(STORE, name, record["version"], record["sha256"]), record["body"]
 
 

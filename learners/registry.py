@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from learners.contract import Learner, LearnerError, Scope, name_of
 from schemas.specs import spec_faults
-from tessera.errors import Fault
+from tessera.errors import Fault, listed
 
 GROUP = "tessera.learners"
 
@@ -48,8 +48,7 @@ def load(name: str) -> Learner:
     learner = cast(Learner, points[0].load())
     faults = spec_faults(learner.spec, "spec")
     if faults:
-        listed = "; ".join(f"{fault.path} {fault.message}" for fault in faults)
-        raise LearnerError(f"learner {name!r} at {points[0].value} has a spec that is none: {listed}")
+        raise LearnerError(f"learner {name!r} at {points[0].value} has a spec that is none: {listed(faults)}")
     if name_of(learner) != name:
         raise LearnerError(f"learner {name!r} at {points[0].value} calls itself {name_of(learner)!r}")
     return learner

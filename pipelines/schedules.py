@@ -22,7 +22,7 @@ from schemas.schedules import (
     progress_key,
 )
 from tessera.client import Client
-from tessera.errors import Conflict, ConnectionFault, NotFound, Problem, TesseraError, Unavailable
+from tessera.errors import Conflict, ConnectionFault, NotFound, Problem, TesseraError, Unavailable, listed
 
 LONGEST_IDEMPOTENCY_KEY = 128
 _OVER = ("succeeded", "failed", "cancelled")
@@ -76,7 +76,7 @@ def _ticked(client: Client, noun: Body, caller: str, keys: Mapping[str, Body], n
     except Problem as refusal:
         if refusal.status >= 500:
             raise
-        reason = "; ".join([refusal.detail, *(f"{fault.path} {fault.message}" for fault in refusal.errors)])
+        reason = "; ".join(filter(None, (refusal.detail, listed(refusal.errors))))
     except ProgressError as error:
         reason = str(error)
     return Ticked(noun["key"], int(noun["version"]), skipped=reason)
@@ -110,7 +110,7 @@ def progress(client: Client, key: str) -> Body | None:
     if wrong:
         raise ProgressError(
             f"{STORE}/{record['key']} version {record['version']}, written by key {record['key_id']}, does "
-            f"not say how far the schedule has come ({wrong[0].path} {wrong[0].message}): write its last "
+            f"not say how far the schedule has come ({listed(wrong[:1])}): write its last "
             "good version again with an admin's key, or give the schedule another key"
         )
     return record
@@ -179,7 +179,7 @@ class _Schedule:
         noun, body = self._noun, self._noun["body"]
         wrong = faults(body)
         if wrong:
-            return "; ".join(f"{fault.path} {fault.message}" for fault in wrong[:5])
+            return listed(wrong[:5])
         writer = self._keys.get(noun["key_id"], {"scopes": ()})
         if noun["key_id"] != body["owner_key_id"] and "admin" not in writer["scopes"]:
             return f"it was written by key {noun['key_id']}, which is neither its owner nor an admin's"

@@ -32,6 +32,11 @@ class Fault:
     message: str
 
 
+def listed(faults: Iterable[Fault]) -> str:
+    """Faults in one line, each as its path and what is wrong there."""
+    return "; ".join(f"{fault.path} {fault.message}".strip() for fault in faults)
+
+
 class TesseraError(Exception):
     """The root of the tree."""
 
