@@ -38,7 +38,7 @@ def store(settings: Settings) -> Iterator[Settings]:
             raise SettingsError(f"no store answers at {settings.url}. Start it there, or unset TESSERA_URL.")
         port = free_port(wanted)
         ours = replace(settings, url=f"http://{LOOPBACK}:{port}")
-        child = _serve(settings.home, port, log)
+        child = serve(settings.home, port, log)
         with attached.stopping(child):
             try:
                 await_start(ours, child, str(log))
@@ -50,7 +50,8 @@ def store(settings: Settings) -> Iterator[Settings]:
             return
 
 
-def _serve(home: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
+def serve(home: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
+    """Start `tessera serve` on a home, for this machine alone; `await_start` says when it answers."""
     asked = ("serve", "--home", str(home), "--host", LOOPBACK, "--port", str(port))
     return attached.start("tessera.cli:main", *asked, log=log)
 

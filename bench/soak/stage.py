@@ -46,18 +46,10 @@ def settings_of(home: Path) -> Settings:
 @contextmanager
 def store(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
     """The store, until the block ends."""
-    url = settings.url.rpartition(":")
-    child = attached.start(
-        "tessera.cli:main",
-        "serve",
-        "--home",
-        str(settings.home),
-        "--port",
-        url[2],
-        log=settings.home / "logs" / "store.log",
-    )
+    log = settings.home / "logs" / "store.log"
+    child = embedded.serve(settings.home, embedded.port_of(settings.url), log)
     with attached.stopping(child):
-        embedded.await_start(settings, child, str(settings.home / "logs" / "store.log"))
+        embedded.await_start(settings, child, str(log))
         yield child
 
 
