@@ -169,25 +169,19 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finish what is under way, within the configured time; what still comes in gets 503."""
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
         if self._drain_seconds:
-            await self._drain(sockets or [])
+            await self._drain()
         self._app.refuse_new()
         self._app.hurry()
-        self._listen_no_more(sockets or [])
         await asyncio.sleep(_SETTLE_SECONDS)
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)  # which waits a tenth of a second at least
         await self._app.end()
 
-    def _listen_no_more(self, sockets: list[socket.socket]) -> None:
-        for server in self.servers:
-            server.close()
-        for listener in sockets:
-            listener.close()
-
-    async def _drain(self, sockets: list[socket.socket]) -> None:
-        """Listen no more; each answer from now on is the last of its connection."""
-        self._listen_no_more(sockets)
+    async def _drain(self) -> None:
+        """Each answer from now on is the last of its connection."""
         state = self.server_state
         state.default_headers = [*state.default_headers, (b"connection", b"close")]
         for connection in state.connections:
