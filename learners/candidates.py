@@ -98,18 +98,17 @@ def body_of(run: Run, cited: Mapping[str, Any]) -> Mapping[str, Any]:
     )
 
 
-def lessons_to_judge(run: Run, observations: pl.DataFrame) -> list[str]:
+def lessons_to_judge(run: Run, observations: pl.DataFrame, standing: set[str] | None) -> list[str]:
     """The keys of lessons that draws have offered to hold back, of those that stand or were judged before.
 
-    A worker may offer anything: what never was a lesson is left out. Where the lessons cannot be read, these
-    are the keys that most draws offered.
+    A worker may offer anything: what never was a lesson is left out. Where it cannot be read which stand,
+    these are the keys that most draws offered.
     """
     arms = draws_of(observations, LESSON).select("arms").explode("arms")
     if not arms.height:
         return []
     counts = arms["arms"].struct.field("arm").value_counts()
     offered = {arm: count for arm, count in counts.iter_rows() if judgeable(arm)}
-    standing = standing_lessons(run)
     if standing is None:
         return sorted(sorted(offered, key=lambda arm: (-offered[arm], arm))[:MOST_UNREAD])
     state = previous(run) or {}

@@ -90,11 +90,11 @@ class Evaluation:
             return Outcome(
                 run, evidence, (Noun(store, key, CATEGORY, self._weights(run, evidence, counted)),)
             )
+        standing = candidates.standing_lessons(run)
         judged = {
             name: self._lesson(run, evidence, counted, name)
-            for name in candidates.lessons_to_judge(run, counted)
+            for name in candidates.lessons_to_judge(run, counted, standing)
         }
-        standing = candidates.standing_lessons(run)
         nouns = [
             Noun(store, f"{key}:{name}", CATEGORY, body)
             for name, body in judged.items()
