@@ -15,9 +15,8 @@ from schemas import pages
 from tessera.client import Client
 from tessera.errors import Invalid
 
-_GROUP_BYTES = (
-    3 << 20
-)  # fifteen pages of usual runs: read together they cost half of what they cost one by one
+# fifteen pages of usual runs: read together they cost half of what they cost one by one
+_GROUP_BYTES = 3 << 20
 _AHEAD = 1  # groups that wait; another is being read, and another comes in
 
 
